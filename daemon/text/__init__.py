@@ -1,1 +1,1 @@
-"""Parallel corpora on their way in: reading, formats, validation, ingest."""
+"""Input of parallel corpora: file reading, formats, validation, ingest."""

@@ -1,7 +1,7 @@
-"""Alignments of Bibles as Scripture Burrito has them: JSON that links tokens by number, and texts as tables of tokens.
+"""Bible alignments in Scripture Burrito format: JSON links between token numbers, and token tables for the texts.
 
-A text is a file of tab-separated columns with a head: `id`, `text`, perhaps `source_verse` and `exclude`. A token's
-number has book, chapter and verse in its first eight digits, behind a letter in source texts.
+A text is a tab-separated file with a header: `id`, `text`, and optionally `source_verse` and `exclude`. The first eight
+digits of a token's number are book, chapter and verse. In source texts, a letter precedes the number.
 """
 
 import json
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
 
 
 class TokenPlace(NamedTuple):
-    """Where a token stands: its verse, and its position within it."""
+    """Verse of a token and its position within the verse."""
 
     verse: str
     position: int
@@ -32,7 +32,7 @@ class TokenPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenText:
-    """A text by verses: numbers and texts of their tokens; and of each token by its number where it stands."""
+    """Text by verse: token numbers, token texts, and the place of each token by number."""
 
     name: str
     numbers: dict[str, list[str]]
@@ -40,13 +40,19 @@ class TokenText:
     places: dict[str, TokenPlace]
 
     def place(self, number: str) -> TokenPlace | None:
-        """Return where a token stands, by its number or that of a part of it; None where it is left out."""
+        """Return the place of a token, given its number or the number of one of its parts.
+
+        None if the token is excluded.
+        """
         found = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if found is None and len(number) > _WORD_DIGITS else found
 
 
 def read_token_text(path: str) -> TokenText:
-    """Return a text of tokens; without those that are excluded from alignment, punctuation. Raises `InputError`."""
+    """Read a token table, without the tokens that are excluded from alignment (punctuation).
+
+    Raises `InputError` if the file cannot be read or is not a token table.
+    """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -55,7 +61,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def token_text(lines: Sequence[str], name: str) -> TokenText:
-    """Return the text that lines of a table are; raises `InputError`."""
+    """Parse the lines of a token table. Raises `InputError` if they are malformed."""
     columns = {column: k for k, column in enumerate(lines[0].split("\t"))} if lines else {}
     if not columns.keys() >= {"id", "text"}:
         raise InputError(f"{name}: the first line does not name the columns id and text: it is no text of tokens")
@@ -78,7 +84,7 @@ def token_text(lines: Sequence[str], name: str) -> TokenText:
 
 
 def read_records(path: str) -> list[Mapping[str, Any]]:
-    """Return the records of an alignment's JSON; raises `InputError`."""
+    """Read the records of an alignment's JSON file. Raises `InputError` if it cannot be read or is malformed."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -92,7 +98,10 @@ ROLES = ("source", "target")
 
 
 def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mapping[str, Any]]) -> dict[str, set[Link]]:
-    """Return the links of records within verses, by positions: each token of a record with each of the other side."""
+    """Return the links within each verse, by token position.
+
+    A record links each of its source tokens to each target token.
+    """
     links: dict[str, set[Link]] = defaultdict(set)
     for record in records:
         places = [
@@ -107,7 +116,10 @@ def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mappi
 
 
 def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
-    """Yield the verses that both texts have as pairs with links, whose ids are their numbers; raises `InputError`."""
+    """Yield the verses common to both texts as sentence pairs with links. The verse number is the pair's id.
+
+    Raises `InputError` if a file cannot be read or is malformed.
+    """
     texts = read_token_text(source), read_token_text(target)
     links = links_by_verse(*texts, read_records(alignment))
     for verse in common_verses(*texts):
@@ -116,12 +128,12 @@ def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str
 
 
 def common_verses(source: TokenText, target: TokenText) -> list[str]:
-    """Return the verses that both texts have, in order."""
+    """Return the verses that both texts contain, in order."""
     return sorted(source.tokens.keys() & target.tokens.keys())
 
 
 def burrito(source: TokenText, target: TokenText, links: Mapping[str, Iterable[Link]], creator: str) -> dict[str, Any]:
-    """Return an alignment as Scripture Burrito has it: a record for words that are linked with each other."""
+    """Return a Scripture Burrito alignment, with one record for each group of linked words."""
     records = []
     for verse in common_verses(source, target):
         for number, (sources, targets) in enumerate(_groups(links.get(verse, ())), 1):
@@ -142,7 +154,7 @@ def burrito(source: TokenText, target: TokenText, links: Mapping[str, Iterable[L
 
 
 def _groups(links: Iterable[Link]) -> list[tuple[list[int], list[int]]]:
-    """Return the words of both sides that links hold together, by their first source word."""
+    """Return the connected components of the links, sorted by their first source word."""
     groups: list[tuple[set[int], set[int]]] = []
     for i, j in sorted(links):
         one = ({i}, {j})

@@ -1,8 +1,8 @@
-"""Detokenizer for every script: the space, or its absence, between the tokens of a sentence.
+"""Detokenizer for every script: decides on the space between the tokens of a sentence.
 
-A sign is written next to the word before it, next to the word after it, or apart, as its Unicode line-breaking class
-says: no line begins with a sign that belongs to the word before it. Quotation marks that look the same on both sides
-are paired by their places. `SPACED_SIGNS` lists languages with a space before certain signs.
+The Unicode line-breaking class of a sign determines whether it attaches to the word before it, to the word after it, or
+to neither: a line cannot begin with a sign that belongs to the word before it. Straight quotation marks are paired by
+position. `SPACED_SIGNS` lists languages with a space before certain signs.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,18 @@ SPACED_SIGNS = {
     "pnb": ("۔", " "),
     "skr": ("۔", " "),
 }
-"""By language: signs with a space before them, and the space."""
+"""Signs with a space before them, and the space, by language."""
 
 _PAIRED = {"“": "”", "‘": "’", "«": "»", "‹": "›"}
 _CLOSING = {*_PAIRED.values()}
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
 _ELISION = regex.compile(r"\p{L}['’]$", regex.V1)
 _BEGUN_EARLIER, _FAR, _OUT_OF_TURN, _OUT_OF_PLACE, _NOTHING_TO_QUOTE = 0.5, 1.0, 2.0, 2.5, 4.0
-"""Costs of a straight quotation mark: it closes first; it is far from where most are; it opens or closes as the one
-before it did; other punctuation is beside it that belongs to the other kind; nothing is beside it."""
+"""Costs of assignments of a straight quotation mark.
+
+In this order: it closes a quotation from an earlier sentence; it is in the wrong half of the sentence; it opens or
+closes like the mark before it; adjacent punctuation contradicts it; it has no adjacent token.
+"""
 
 _BEFORE = regex.compile(
     r"[\p{Terminal_Punctuation}\p{Pe}\p{LB=CL}\p{LB=CP}\p{LB=EX}\p{LB=IS}\p{LB=NS}\p{LB=IN}\p{LB=PO}\u055d\u1a1e\u1a1f"
@@ -49,7 +52,7 @@ _DIVIDERS = frozenset("\u1361\u16eb\U0001039f\U000103d0\U00010100")
 
 
 class Neighbor(Enum):
-    """Neighbor that a sign is written next to, whatever it is; `NUMBER`: the one after it, if it is a number."""
+    """Neighbor that a sign attaches to. `NUMBER`: the next token, if it is a number."""
 
     NEITHER = 0
     BEFORE = 1
@@ -64,13 +67,13 @@ def _sign_of(token: str) -> str:
 
 
 def sign_of(token: str) -> str:
-    """Return a token without invisible characters if it is a sign, or one several times, else an empty string."""
+    """Return a token without invisible characters if it is a sign, possibly repeated, else an empty string."""
     return "" if token.isalnum() else token if len(token) == 1 else _sign_of(token)
 
 
 @cache
 def neighbor_of(sign: str) -> Neighbor:
-    """Return the neighbor of a sign by its first character."""
+    """Return the neighbor that a sign attaches to, by the sign's first character."""
     if _AFTER.match(sign):
         return Neighbor.AFTER
     if _BEFORE.match(sign):
@@ -81,7 +84,7 @@ def neighbor_of(sign: str) -> Neighbor:
 class Detokenizer:
     """Detokenizer of one language.
 
-    With `zero_width` a zero-width space divides words of scripts that are written without spaces.
+    With `zero_width`, a zero-width space separates the words of scripts written without spaces.
     """
 
     def __init__(self, code: str, apostrophe: Apostrophe = Apostrophe.LETTER, zero_width: bool = True) -> None:
@@ -95,18 +98,21 @@ class Detokenizer:
         return _Sentence(self, tokens).separators()
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Return the text of tokens."""
+        """Join tokens into text."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
         return "".join(part for piece in pieces for part in piece)
 
 
 def written(token: str) -> str:
-    """Return a token as it is written in text."""
+    """Return the written form of a token."""
     return " " if token == SPACE else token
 
 
 class _Sentence:
-    """Tokens of one sentence; `_left` and `_right` say which are written next to the one before or after them."""
+    """Tokens of one sentence.
+
+    `_left` and `_right` mark the tokens that attach to the previous and to the next token.
+    """
 
     def __init__(self, language: Detokenizer, tokens: Sequence[str]) -> None:
         self._language = language
@@ -144,7 +150,10 @@ class _Sentence:
         return " "
 
     def _between_words(self, last: str, first: str) -> str:
-        """Return the text between two words of a script without spaces; scripts that mark syllables need none."""
+        """Return the text between two words of a script without spaces.
+
+        Scripts that mark syllables need no separator.
+        """
         return self._language.between if _takes_zero_width(last) and _takes_zero_width(first) else ""
 
     def _at(self, k: int) -> str:
@@ -162,7 +171,7 @@ class _Sentence:
                 right[k] = after[:1].isalnum()
         elif token in _PAIRED and not (token == "“" and "„" in self._open):
             if token == "«" and self._open[-1:] == ["»"]:
-                # German prints them the other way about.
+                # German uses these marks in reverse order.
                 self._open.pop()
                 left[k] = True
             else:
@@ -186,19 +195,19 @@ class _Sentence:
         else:
             neighbor = neighbor_of(token[:1])
             left[k] = neighbor is Neighbor.BEFORE and k > 0
-            # A number before a currency has it already: 5 € 6 €.
+            # The number before a currency may already belong to another one: 5 € 6 €.
             number = neighbor is Neighbor.NUMBER and after[:1].isdigit() and not before[-1:].isdigit()
             right[k] = neighbor is Neighbor.AFTER or number or (k == 0 and token[0] in _NO_WORD_BEFORE)
 
     @staticmethod
     def _joins(sign: str, before: str, after: str) -> bool:
-        """Return whether a sign joins the words on both sides, of which the nearest characters are given."""
+        """Return whether a sign joins the words on both sides, given the adjacent characters."""
         if sign in _BETWEEN_NUMBERS:
             return before.isdigit() and after.isdigit()
         return sign in _BETWEEN_WORDS and before.isalnum() and after.isalnum()
 
     def _close(self, k: int, token: str) -> None:
-        """Bind a closing mark to the left; one that closes nothing and may open does that."""
+        """Attach a closing mark to the left. A mark without an opening partner opens a quotation if it can."""
         for place in range(len(self._open) - 1, -1, -1):
             opened = self._open[place]
             if _PAIRED.get(opened) == token or (opened == "„" and token in "“”") or (opened == "‚" and token in "‘’"):
@@ -216,7 +225,7 @@ class _Sentence:
             self._left[k] = True
 
     def _toggle(self, k: int) -> None:
-        """Bind a straight quotation mark."""
+        """Attach a straight quotation mark."""
         if k in self._closing:
             if '"' in self._open:
                 self._open.remove('"')
@@ -226,11 +235,11 @@ class _Sentence:
             self._right[k] = True
 
     def _closing_marks(self, marks: Sequence[int]) -> set[int]:
-        """Return the straight quotation marks that close: the likeliest choice by their places and their turns.
+        """Return the straight quotation marks that close: the cheapest assignment by position and alternation.
 
-        A quotation may have begun in an earlier sentence, and may go on in the next one.
+        A quotation may begin in an earlier sentence and may continue in the next one.
         """
-        # The best choices whose last mark opens, and whose last mark closes, with their costs.
+        # Best assignments with their costs: one whose last mark opens, one whose last mark closes.
         best: list[tuple[float, list[int]]] = [(_BEGUN_EARLIER, []), (0.0, [])]
         for k in marks:
             against = self._against(k)
@@ -246,7 +255,7 @@ class _Sentence:
     def _against(self, k: int) -> tuple[float, float]:
         """Return the costs of opening and of closing at a mark."""
         before, after = self._at(k - 1), self._at(k + 1)
-        # A quotation is mostly longer than the text around it.
+        # A quotation is usually longer than the text around it.
         early = 2 * k < len(self._tokens)
         opens = 0.0 if early else _FAR
         closes = _FAR if early else 0.0
@@ -263,7 +272,7 @@ class _Sentence:
         return opens, closes
 
     def _apostrophe(self, k: int) -> None:
-        """Bind an apostrophe that is a token: the tokenizer leaves them apart in pairs."""
+        """Attach an apostrophe token. The tokenizer separates paired apostrophes."""
         before, after = self._at(k - 1), self._at(k + 1)
         if self._tokens[k] == "`":
             self._open.append("'")

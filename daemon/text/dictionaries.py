@@ -1,8 +1,8 @@
-"""Read dictionaries and lists of terms as input: TBX, CSV, TSV. Each entry is a pair without an alignment.
+"""Dictionary and term-list input: TBX, CSV, TSV. Each entry is a pair without an alignment.
 
-TBX files [ISO 30042] may be of any dialect: older ones are `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
+TBX files [ISO 30042] may be of any dialect: older ones use `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
 newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
-file that declares entities is refused; the document type that old files name is not fetched. Terms that a TBX file
+file that declares entities is refused. The document type that old files name is not fetched. Terms that a TBX file
 marks as deprecated, superseded, obsolete or forbidden are rejected.
 """
 
@@ -33,7 +33,7 @@ from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
 
 
 class ConceptTerm(NamedTuple):
-    """Term of a concept. `status` is that of a term not to be used, as the file writes it; None for other terms."""
+    """Term of a concept. `status` is the file's label for a term that must not be used, None for other terms."""
 
     language: str
     term: str
@@ -41,29 +41,29 @@ class ConceptTerm(NamedTuple):
 
 
 Concept = list[ConceptTerm]
-"""Terms in the order of the file."""
+"""Terms in file order."""
 
 _CONCEPTS = frozenset({"termEntry", "conceptEntry"})
 _LANGUAGES = frozenset({"langSet", "langSec"})
 _LEVELS = _CONCEPTS | _LANGUAGES | {"tig", "ntig", "termSec"}
-"""Elements whose data categories are about all terms within them."""
+"""Elements whose data categories apply to all terms within them."""
 _TEXTS = frozenset({"note", "descrip"})
-"""Elements that hold free text, unless their type is a status."""
+"""Elements that contain free text, unless their type is a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
 _MOST_CHARACTERS = 1 << 16
-"""A term is cut behind so many characters, which no store takes as one."""
+"""Maximum length of a term. Longer terms are cut. No store accepts a term of this length."""
 _NOT_TO_BE_USED = re.compile(
     r"\W*(?:deprecated|superseded|obsolete|forbidden|prohibited|rejected|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
     r"(?:[ _-]?term)?(?:[ _-]?admn[ _-]?sts)?\W*",
     re.IGNORECASE,
 )
-"""Value of a data category, such as `administrativeStatus`, of a term that is not to be used."""
+"""Value of a data category, such as `administrativeStatus`, for a term that must not be used."""
 _LONGEST_STATUS = 100
 
 
 @dataclass(slots=True)
 class _Level:
-    """Open element whose data categories are about all terms from the place `first` in the concept on."""
+    """Open element whose data categories apply to the concept's terms from index `first`."""
 
     first: int
     status: str | None = None
@@ -121,13 +121,13 @@ class _Reader(xml_streams.UnitReader[Concept]):
             self._concept = []
 
     def _is_status(self, name: str) -> bool:
-        """Return whether the value of the element that ends marks terms that are not to be used."""
+        """Return whether the value of the closing element marks terms that must not be used."""
         free = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
         return not free and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 
 
 def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
-    """Yield the concepts of a file; raises `InputError` where it is no TBX, is damaged, or declares entities."""
+    """Yield the concepts of a TBX file. Raises `InputError` if it is not TBX, is damaged, or declares entities."""
     return xml_streams.units(blocks, _Reader(name))
 
 
@@ -135,15 +135,15 @@ _FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
 _DELIMITERS = {CSV_ENTRIES: ",", TSV_ENTRIES: "\t"}
 
 _Entry = tuple[int, str, str]
-"""Number of the line or concept, source and target."""
+"""Line or concept number, source, target."""
 
 
 class Dictionary(OpenFiles):
-    """An open file of entries; a context manager that closes it.
+    """Open dictionary file. As a context manager, it closes the file.
 
-    TBX: each term of the source language with each of the target language of a concept. CSV and TSV: a source and a
-    target column, which the first line names: by the languages, or as `source` and `target`. Raises `InputError` where
-    the file cannot be opened or its first line names no such columns, `UsageError` where its format cannot be told.
+    TBX: each term of the source language is paired with each term of the target language in the same concept. CSV and
+    TSV: the first line names a source and a target column by language, or as `source` and `target`. Raises `InputError`
+    if the file cannot be opened or its first line does not name these columns, `UsageError` if its format is unknown.
     """
 
     def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
@@ -157,7 +157,7 @@ class Dictionary(OpenFiles):
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """Yield its entries; to be asked for once."""
+        """Yield the dictionary entries. May be called only once."""
         rejected: list[tuple[int, RejectionError, str]] = []
         entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
         while True:
@@ -194,7 +194,7 @@ class Dictionary(OpenFiles):
                 yield number, source, target
 
     def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
-        # Quotes are letters in files with tabs.
+        # Quotation marks are ordinary characters in TSV.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
         rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
@@ -219,7 +219,10 @@ class Dictionary(OpenFiles):
             raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error
 
     def _named(self, row: Sequence[str]) -> tuple[int, int]:
-        """The columns of source and target; raises `InputError` where the row, the file's first, names none."""
+        """Return the indices of the source and target columns.
+
+        Raises `InputError` if the first row does not name them.
+        """
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [

@@ -1,4 +1,4 @@
-"""Options of a dictionary's entries: how often each counts, and how its words are linked."""
+"""Options of dictionary entries: weight and links."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -19,7 +19,7 @@ class Entries:
     ] = False
 
     def of(self, pairs: NewPairs) -> NewPairs:
-        """Return the pairs of such entries, each entry once and as often as it weighs."""
+        """Return each distinct entry `weight` times, with the links of its words."""
         places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
         found = pairs.at(places)
         copies = list(range(self.weight)) * (len(found) // self.weight)

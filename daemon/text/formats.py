@@ -1,14 +1,14 @@
-"""The formats of a parallel corpus: how they look, and how their lines are taken apart.
+"""Formats of parallel corpora: format detection and line parsing.
 
-- parallel: three files, source, target and alignment, line by line, or two, without the alignment;
+- parallel: three files (source, target, alignment), line by line, or two files without the alignment;
 - pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
-- tsv: one file of lines with source, target and, if any, alignment, separated by tabs;
-- jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
-  a list of pairs, or left out, the id a text or a whole number, or left out; `fixed` and `forbidden` are links that
-  the pair has, or has not, whatever the aligner thinks, written as alignments are.
+- tsv: one file of tab-separated lines with source, target and an optional alignment;
+- jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`. The alignment is a Pharaoh line
+  or a list of pairs, the id a text or an integer; both are optional. `fixed` and `forbidden`, written like alignments,
+  are links that the pair must have or must not have, regardless of the aligner.
 
-A program may give the same as objects, or as tuples (`given.py`). Pairs without an alignment are for the aligner. A
-file whose first lines are not what it is given for is refused before anything is stored.
+Programs may pass the same data as objects or tuples (`given.py`). The aligner links pairs without an alignment. A file
+whose first lines do not fit its format is refused before any line is stored.
 """
 
 import json
@@ -43,12 +43,15 @@ PIPE = b"|||"
 _NUMBER = re.compile("[0-9]{1,9}")
 _KNOWN = KnownLinks._fields
 LINKS = ("alignment", *_KNOWN)
-"""Members that are links."""
+"""Object members that contain links."""
 _MEMBERS = frozenset({"source", "target", "id", *LINKS})
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """Yield the lines of source, target and any alignment file; where one ends early, the others' are rejected."""
+    """Yield the lines of source, target and optional alignment files.
+
+    If one file ends early, the surplus lines of the other files are rejected.
+    """
     number = 1
     for chunk in _in_step(files):
         lines = max(map(len, chunk))
@@ -70,7 +73,10 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
 
 
 def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
-    """Yield as many lines of each file, whatever their chunks; none of those that have ended."""
+    """Yield lists with the same number of lines from each file, whatever their chunks.
+
+    Files that have ended get empty lists.
+    """
     waiting: list[list[bytes]] = [[] for _ in files]
     while True:
         waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
@@ -82,7 +88,7 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
 
 
 def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
-    """Yield the lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
+    """Parse the lines of one file with `pipes`, `tabs` or `json_object`. Line numbers start at `first`."""
     for chunk in chunks:
         numbers: list[int] = []
         ids: list[str | None] = []
@@ -108,10 +114,10 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", fir
 
 
 ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
-"""Source, target, alignment, external id, and links that are fixed or forbidden; None where the line has none."""
+"""Source, target, alignment, external id, and fixed or forbidden links. None for fields that the line lacks."""
 
 LineParser = Callable[[bytes], ParsedLine]
-"""Takes a line apart; raises `RejectionError`."""
+"""Line parser. Raises `RejectionError` if the line is malformed."""
 
 
 def _refuse_long_or_empty(line: bytes) -> None:
@@ -125,9 +131,9 @@ _SPACED = "needs a space on each side to separate fields"
 
 
 def pipes(line: bytes) -> ParsedLine:
-    """Return the fields of `source ||| target ||| alignment` or `source ||| target`, with spaces around each `|||`.
+    """Parse `source ||| target ||| alignment` or `source ||| target`, with spaces around each `|||`.
 
-    Raises `RejectionError`.
+    Raises `RejectionError` if the line is malformed.
     """
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
@@ -148,7 +154,7 @@ def pipes(line: bytes) -> ParsedLine:
 
 
 def tabs(line: bytes) -> ParsedLine:
-    """Return the fields of a line of source, target and any alignment, between tabs; raises `RejectionError`."""
+    """Parse tab-separated source, target and optional alignment. Raises `RejectionError` if the line is malformed."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
@@ -159,9 +165,9 @@ def tabs(line: bytes) -> ParsedLine:
 
 
 def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
-    """Return the fields of a JSON object; members that the format does not know are only counted in `unused`.
+    """Parse a JSON object. Unknown members are ignored, and counted in `unused`.
 
-    Raises `RejectionError`.
+    Raises `RejectionError` if the line is malformed.
     """
     _refuse_long_or_empty(line)
     try:
@@ -178,7 +184,10 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
 
 
 def members(value: Mapping[str, object]) -> ParsedLine:
-    """Return the fields of an object; links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
+    """Return the fields of an object. Links are a Pharaoh line or a sequence of pairs.
+
+    Raises `RejectionError` if a member is missing or has the wrong type.
+    """
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
@@ -206,7 +215,7 @@ def _links(links: Sequence[object], name: str) -> list[Link]:
 
 
 def said_links(links: object, name: str) -> frozenset[Link]:
-    """Return links that people know, of a Pharaoh line or a sequence of pairs; raises `RejectionError`."""
+    """Parse known links: a Pharaoh line or a sequence of pairs. Raises `RejectionError` if they are malformed."""
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):
@@ -273,13 +282,13 @@ _LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
 
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the first lines that are not empty."""
+    """Return the first non-empty lines."""
     stripped = (line.strip(b" \t") for line in lines[:_LOOKED_AT])
     return [line for line in stripped if line][:_ENOUGH]
 
 
 def _look(lines: Sequence[bytes]) -> str | None:
-    """Return what all the first lines look like; None where they may be sentences."""
+    """Return the kind of data that all first lines resemble. None if they may be sentences."""
     sample = _sample(lines)
     if not sample:
         return None
@@ -295,7 +304,7 @@ def _look(lines: Sequence[bytes]) -> str | None:
 
 
 def _advice(look: str, path: str) -> str:
-    """Return what to do with a file that looks like that."""
+    """Return advice on a file of the detected kind."""
     name = shlex.quote(path)
     return {
         _OBJECTS: f"it is an input of its own: hierogram ingest {name}",
@@ -313,7 +322,7 @@ def _refuse(path: str, look: str, wanted: str) -> InputError:
 
 
 def recognise(lines: Sequence[bytes], path: str) -> str:
-    """Return the format of a file that begins so: pipes, jsonl or tsv; raises `InputError` if none fits."""
+    """Detect the format from a file's first lines: pipes, jsonl or tsv. Raises `InputError` if no format fits."""
     sample = _sample(lines)
     if not sample:
         return PIPES
@@ -351,16 +360,16 @@ _WANTED = {
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` where a file that is given as pipes, jsonl, tsv or trees begins with lines of another kind."""
+    """Raise `InputError` if the first lines of a file do not fit the format pipes, jsonl, tsv or trees."""
     look = _look(lines)
     if look is not None and look != _OWN_LOOK.get(format):
         raise _refuse(path, look, _WANTED[format])
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` where parallel files, of which these are the first lines, cannot be what they are given for.
+    """Raise `InputError` if the first lines of parallel files do not fit.
 
-    Source and target are sentences, the third file links, and no file is empty where another one is not.
+    Source and target must be sentences, the third file must be links, and no file may be empty unless all are.
     """
     for path, lines in zip(paths[:2], beginnings, strict=False):
         look = _look(lines)

@@ -1,6 +1,6 @@
-"""Pairs that a program gives, as an input: tuples, mappings with the members of JSON lines, or a data frame.
+"""In-memory input: tuples, mappings with the members of JSON lines, or a data frame.
 
-A data frame is any object with Arrow's `__arrow_c_stream__`; its columns are the members.
+A data frame is any object with Arrow's `__arrow_c_stream__`. Its columns are the members.
 """
 
 import json
@@ -20,19 +20,21 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 @runtime_checkable
 class Frame(Protocol):
-    """A table of pandas, polars, DuckDB, pyarrow or others, as Arrow's C stream."""
+    """Table of pandas, polars, DuckDB, pyarrow or another library, as an Arrow C stream."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the stream's capsule."""
 
 
 GivenPair = tuple[str, str] | tuple[str, str, "str | Iterable[Link] | None"] | Mapping[str, Any]
-"""Source, target and perhaps links, as `0-0 1-2` or (0, 0), (1, 2); or a mapping with `source`, `target`, `alignment`,
-`id`, `fixed` and `forbidden`, of which the first two have to be there."""
+"""Source, target and optional links, as `0-0 1-2` or (0, 0), (1, 2).
+
+Or a mapping with `source` and `target`, and optionally `alignment`, `id`, `fixed` and `forbidden`.
+"""
 
 
 class GivenPairs:
-    """Pairs from memory, as a `Source` for ingest; what does not make a pair is a rejected line, by its number."""
+    """Pairs from memory, as a `Source` for ingest. A malformed item is rejected under its number."""
 
     format = OBJECTS
     bytes_total = None
@@ -43,11 +45,11 @@ class GivenPairs:
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
     def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`; a program's pairs do not say of which languages they are."""
+        """See `Source.choose`. In-memory pairs do not declare their languages."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """The pairs, some thousand at a time."""
+        """Yield the pairs in chunks of some thousand."""
         numbered = enumerate(self._pairs, 1)
         while some := list(islice(numbered, LINES_A_CHUNK)):
             numbers: list[int] = []
@@ -72,7 +74,7 @@ class GivenPairs:
 
 
 def _named(pair: Any) -> Mapping[str, Any]:
-    """Return a pair by the names of its members; raises `RejectionError`."""
+    """Return a pair as a mapping. Raises `RejectionError` if it is neither a tuple nor a mapping."""
     if isinstance(pair, Mapping):
         return {name: _plain(value) if name in LINKS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
@@ -82,12 +84,15 @@ def _named(pair: Any) -> Mapping[str, Any]:
 
 
 def known_links(known: KnownLinks) -> KnownLinks:
-    """Return links that a program fixes and forbids, in collections of any kind; raises `RejectionError`."""
+    """Return fixed and forbidden links, given in collections of any type.
+
+    Raises `RejectionError` if they are malformed.
+    """
     return KnownLinks(*(said_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True)))
 
 
 def _plain(links: Any) -> Any:
-    """Return links of any collection as JSON has them; what makes no link stays as it is, and is refused later."""
+    """Convert a collection of links to JSON types. Malformed links are returned unchanged and rejected later."""
     if isinstance(links, str) or not isinstance(links, Iterable):
         return links
     return [
@@ -96,7 +101,7 @@ def _plain(links: Any) -> Any:
 
 
 def _whole(number: Any) -> Any:
-    """Return a whole number of any type as an int, and other things as they are."""
+    """Convert an integer of any type to `int`. Other values are returned unchanged."""
     if type(number) is int or isinstance(number, bool):
         return number
     if isinstance(number, Integral):
@@ -105,23 +110,23 @@ def _whole(number: Any) -> Any:
 
 
 def _rows(frame: Frame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a data frame; raises `InputError` where it has no source and target."""
-    # Needed here alone.
+    """Yield the rows of a data frame. Raises `InputError` if it lacks the columns source and target."""
+    # Import here because no other function needs it.
     import nanoarrow
 
     try:
         stream = nanoarrow.ArrayStream(frame)
     except ImportError:
-        # pandas asks pyarrow for its stream, and can do without where it is read by columns.
+        # pandas needs pyarrow for its stream, so read its columns directly.
         named: Any = frame
         names = list(named.columns)
         rows = (zip(names, row, strict=True) for row in zip(*(named[name].tolist() for name in names), strict=True))
     else:
         names = [field.name for field in stream.schema.fields]
-        # Not its chunks, one by one: nanoarrow 0.9 ends the process where those have views of strings, as polars has.
+        # Do not iterate over chunks: nanoarrow 0.9 crashes if they contain string views, as in polars.
         rows = (row.items() for row in stream.iter_py())
     if missing := [name for name in ("source", "target") if name not in names]:
         raise InputError(f"a data frame of pairs has to have the column {missing[0]}: it has {', '.join(names)}")
     for row in rows:
-        # What is missing is None, or not a number.
+        # Missing values are None or NaN.
         yield {name: value for name, value in row if value is not None and value == value}

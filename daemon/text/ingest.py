@@ -1,4 +1,4 @@
-"""Store an input's lines as pairs or as rejected lines, in one transaction for a few chunks."""
+"""Ingest: store an input's lines as pairs or as rejected lines, a few chunks per transaction."""
 
 import time
 import unicodedata
@@ -37,7 +37,7 @@ _HOW = {
 
 
 def check_takes(store: Store, offered: str) -> None:
-    """Raises `WrongKindError` where the store's kind of grammar takes something else."""
+    """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
     notation = notation_of(store.settings().grammar)
     if notation.takes != offered:
         raise WrongKindError(f"{store.url}: {notation.cannot(f'take {offered}')}: {_HOW[notation.takes]}")
@@ -49,16 +49,16 @@ _SHOWN_REJECTIONS = 10
 
 
 _MOST_ODD_WORDS = 1_000
-"""Words not in NFC, and words that have another form, that are looked up, a side."""
+"""Maximum number of words per side to look up: words not in NFC, and words with another normalization form."""
 _MOST_COUNTED_PAIRS = 2_000
-"""Pairs of a store of parts whose whole words are counted to tell swapped sides."""
+"""Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """Lines of an input so far: totals, rejections by reason, the first of them in full, notes, and the bytes read.
+    """Progress of an input: totals, rejections by reason, the first rejected lines in full, notes, and the bytes read.
 
-    `bytes_total` is the size of the input, None if it is not known.
+    `bytes_total` is the size of the input, None if it is unknown.
     """
 
     batch: int
@@ -83,9 +83,10 @@ def _reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
 
 
 class Batch:
-    """Input that is being stored, a few chunks in one transaction.
+    """Input being stored, a few chunks per transaction.
 
-    Pairs that are stored already are left alone, wrong lines are kept apart. `report` counts what has been stored.
+    Pairs that the store already contains are skipped. Rejected lines are stored separately. `report` counts stored
+    lines.
     """
 
     def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits) -> None:
@@ -100,11 +101,11 @@ class Batch:
     def store(
         self, chunk: ValidatedChunk, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
     ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store lines; returns what became of them, and those that were rejected, in runs.
+        """Store lines. Returns their totals and the rejected lines, merged into runs.
 
-        `receipt` tells from the same what to record, in the same transaction, of the request that brought the lines.
-        Raises `TooManyRejectedError` where more is rejected than may be: before these lines are stored if they cannot
-        be read, after that if the store does not take them.
+        `receipt` returns the record of the request that sent the lines, given the same totals and rejected lines. The
+        record is written in the same transaction. Raises `TooManyRejectedError` if rejections exceed the limit: before
+        the lines are stored if the lines are malformed, afterwards if the store rejects them.
         """
         reasons = _reasons_of(chunk.rejected)
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
@@ -134,7 +135,7 @@ class Batch:
         return added.totals, turned_down
 
     def _continued(self, rejected: list[RejectedLine]) -> list[RejectedLine]:
-        """The runs, the first of which may go on with the last one that was stored."""
+        """Return the runs of rejected lines. The first run may extend the run stored last."""
         last = self._last_rejected
         if not (rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason):
             return rejected
@@ -142,7 +143,7 @@ class Batch:
         return [first, *rejected[1:]]
 
     def notes(self) -> list[Note]:
-        """Return the notes on the lines so far."""
+        """Return the notes on the lines stored so far."""
         return [*self._notes_of_text, *self._notes.found()]
 
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
@@ -153,7 +154,7 @@ class Batch:
         return self.report
 
     def fail(self, reason: str) -> None:
-        """Close the batch as failed, if the store still answers."""
+        """Close the batch as failed, if the store is still available."""
         with suppress(StoreError):
             self._store.finish_ingest(self.report.batch, reason, notes=_as_lines(self.notes()))
 
@@ -169,10 +170,10 @@ class _StoreNotes:
         self._store = store
         self._looked = self._swapped = False
         self._odd: dict[str, dict[str, None]] = {}
-        """Words of each side that are not in NFC, or of which the store had a form that is not."""
+        """Words of each side that are not in NFC, or whose non-NFC form was in the store."""
 
     def look(self, pairs: NewPairs) -> None:
-        """Take pairs into account, before they are stored."""
+        """Inspect pairs before they are stored."""
         if not len(pairs):
             return
         texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
@@ -191,7 +192,10 @@ class _StoreNotes:
                 odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MOST_ODD_WORDS - len(odd)))
 
     def found(self) -> list[Note]:
-        """Return the notes on the pairs so far; those of the last call of `look` are stored by now, or failed to be."""
+        """Return the notes on the pairs so far.
+
+        Call it after the pairs of the last `look` are stored or have failed.
+        """
         notes = []
         if self._swapped:
             notes.append(
@@ -224,7 +228,7 @@ class _StoreNotes:
 
 
 def _decomposed(texts: Sequence[str]) -> dict[str, None]:
-    """Return the decomposed forms (NFD) of some of the words of texts that are in NFC and have another such form."""
+    """Return the decomposed forms (NFD) of a sample of the words that are in NFC and have a different NFD form."""
     found: dict[str, None] = {}
     if not all(map(str.isascii, texts)):
         for word in dict.fromkeys(" ".join(texts).split(" ")):
@@ -243,19 +247,21 @@ def ingest(
     report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = AS_THE_STORE,
 ) -> IngestReport:
-    """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
+    """Store the pairs of an input in the corpus.
 
-    A few chunks are one transaction; a file's next ones are read while it is written. Raises `InputError` where an
-    input is damaged or more of it is rejected than may be: the chunks before are stored, the batch is marked as failed,
-    and the same input offered again, once whole, adds only what is missing. Raises `UsageError` where its languages are
-    not those of the store.
+    Pairs that are already stored are skipped, malformed lines are rejected.
+
+    A few chunks form one transaction. A file's next chunks are read during the write. Raises `InputError` if an input
+    is damaged or its rejections exceed the limit: earlier chunks remain stored, the batch is marked as failed, and a
+    second ingest of the repaired input adds only the missing pairs. Raises `UsageError` if its languages differ from
+    the store's.
     """
     check_takes(store, PAIRS)
     checks = Checks(store.settings(), options, format=source.format)
     source.choose(checks.languages)
     begun = Beginning(source.origin, source.format, source.bytes_total)
     chunks = checks.chunks(source)
-    # A file's lines are there; those of a stream may be waited for, and an interrupt is not to wait for them.
+    # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     chunks = chunks if begun.bytes_total is None else ahead(chunks)
     try:
         return store_chunks(Batch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report)
@@ -272,7 +278,7 @@ def ingest_apart(
     options: IngestOptions = AS_THE_STORE,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
-    """Store the pairs of files that strangers gave, which the child reads; see `ingest`, and `Child.run` for `wait`."""
+    """Store the pairs of untrusted files, which the child process reads. See `ingest`, and `Child.run` for `wait`."""
     check_takes(store, PAIRS)
     with closing(child.run(wait, read_apart, paths, store.settings(), options)) as messages:
         begun = next(messages)
@@ -287,7 +293,7 @@ def store_chunks(
     chunks: Generator[ValidatedChunk, None, None],
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the chunks of an input, each in a transaction, and close its batch; closes the chunks, too."""
+    """Store the chunks of an input, each in one transaction. Closes the batch and the chunk generator."""
     done = batch.report
     try:
         with closing(chunks):

@@ -1,4 +1,4 @@
-"""Find what stays as it is in text: addresses, tags, placeholders, mentions. Each is one token, never translated."""
+"""Untranslatable text: addresses, tags, placeholders, mentions. Each becomes one token that is copied unchanged."""
 
 import re
 from typing import NamedTuple
@@ -6,12 +6,12 @@ from typing import NamedTuple
 from hierogram.daemon.text.detokenizer import NO_BREAK
 
 _VALUE = r"(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s<>\"'=]+)"
-# Bounds keep a line of nothing but beginnings from being read again for each of them.
+# The bounds keep matching linear in lines that consist of many tag openings.
 TAG = re.compile(
     r"<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]{0,60})"
     rf"(?:\s+[^\s<>\"'=/]{{1,100}}(?:\s*=\s*{_VALUE})?){{0,60}}\s*(?P<empty>/)?>"
 )
-"""A tag, as HTML has them."""
+"""HTML-like tag."""
 
 _PLACES = (
     r"\{\{[^{}\n]{1,80}\}\}",
@@ -32,12 +32,12 @@ _ADDRESSES = (
 _KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACES))))
 _KEPT_OR_TAG = re.compile(f"{TAG.pattern}|{_KEPT.pattern}")
 _LIKELY = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
-"""One of these is in all of them; most text has none, and is read once."""
+"""Quick test: every kept span contains one of these. Most text contains none and needs only this search."""
 _BLANKS = re.compile(r"\s+")
 
 
 class Kept(NamedTuple):
-    """Something that stays: where it stands in a text, and what it is written as."""
+    """Untranslatable span: its position in a text and its written form."""
 
     start: int
     end: int
@@ -45,12 +45,12 @@ class Kept(NamedTuple):
 
     @property
     def token(self) -> str:
-        """It as one token: its spaces do not break."""
+        """Single token for the span, with no-break spaces instead of blanks."""
         return _BLANKS.sub(NO_BREAK, self.written)
 
 
 def kept_in(text: str, tags: bool = True) -> list[Kept]:
-    """Return what stays in a text, in order; with `tags`, those among it."""
+    """Return the untranslatable spans of a text, in order. With `tags`, tags are included."""
     if not _LIKELY.search(text):
         return []
     pattern = _KEPT_OR_TAG if tags else _KEPT

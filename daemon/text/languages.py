@@ -1,8 +1,8 @@
-"""Languages: their sentences, tokens, and the text between tokens.
+"""Language rules: sentence boundaries, tokenizer, detokenizer.
 
-Every language has the same tokenizer and detokenizer, which go by Unicode properties. A language has exceptions of its
-own: abbreviations (those of sacremoses), the function of its apostrophe, spaces before signs, and the package that
-finds words in a script that is written without spaces.
+Every language has the same tokenizer and detokenizer, which use Unicode properties. Each language adds exceptions:
+abbreviations (from sacremoses), the function of its apostrophe, spaces before signs, and the package that finds words
+in a script written without spaces.
 """
 
 import re
@@ -35,7 +35,7 @@ _LAST_WORD = re.compile(r"[^\s(\"'«“]+$")
 
 
 class Language:
-    """Rules of a language; a full stop behind one of its `abbreviations` does not end a sentence."""
+    """Rules of a language. A full stop after one of its `abbreviations` does not end a sentence."""
 
     def __init__(
         self,
@@ -45,21 +45,25 @@ class Language:
         segmenter: WordFinder | None = None,
         script: str = r"\p{Any}",
     ) -> None:
-        """`segmenter` divides text in `script`, a pattern; the other parameters are those of `Tokenizer`."""
+        """Create the rules of a language.
+
+        `segmenter` finds words in text that matches the pattern `script`. The other parameters are those of
+        `Tokenizer`.
+        """
         self.code = code
         self.spaced = code not in _WITHOUT_ANY_SPACES
         self.segmented = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
         self.apostrophe = apostrophe = _APOSTROPHES.get(code, Apostrophe.LETTER)
         tokenizer = Tokenizer(apostrophe, abbreviations, before_numbers, segmenter, script)
-        # Text that a package divides again needs no zero-width spaces.
+        # Zero-width spaces are not needed if a package can segment the text again.
         detokenizer = Detokenizer(code, apostrophe, zero_width=segmenter is None)
         self.tokens = tokenizer.tokens
         self.separators = detokenizer.separators
         self.join = detokenizer.join
 
     def sentences(self, text: str) -> list[Spot]:
-        """Return the spans of the sentences of a line, without the spaces around them."""
+        """Return the spans of the sentences of a line, without surrounding spaces."""
         spots, start = [], 0
         for match in _SENTENCE_END.finditer(text):
             if match["end"] is None or self._ends(text, start, match):
@@ -69,9 +73,9 @@ class Language:
         return [spot for start, end in spots if (spot := _trimmed(text, start, end))]
 
     def _ends(self, text: str, start: int, match: "regex.Match[str]") -> bool:
-        """Return whether a sentence ends at a mark with a space behind it."""
+        """Return whether a sentence ends at a mark followed by a space."""
         following = text[match.end() :].lstrip().lstrip(_OPENERS + " \u00a0\u202f")[:1]
-        # Georgian letters are lowercase in Unicode, and sentences begin with them.
+        # Georgian letters are lowercase in Unicode and may begin a sentence.
         if following.islower() and following != following.title():
             return False
         if match["end"] != ".":
@@ -157,7 +161,7 @@ def _burmesenlp() -> WordFinder:
     from burmesenlp import word_tokenize
     from burmesenlp.lexicon import Lexicon
 
-    # Without it the lexicon is read for each text.
+    # Load the lexicon once. Otherwise, it is read for each text.
     lexicon = Lexicon.default()
 
     def divide(text: str) -> Sequence[str]:
@@ -168,9 +172,10 @@ def _burmesenlp() -> WordFinder:
 
 
 class _Package(NamedTuple):
-    """Package that finds words in a script, a pattern.
+    """Package that finds words in a script, given as a pattern.
 
-    `extra` installs it, `load` returns its segmenter. Text of a language can be divided without an optional package.
+    `extra` is the extra that installs it, `load` returns its segmenter. The tokenizer works without an `optional`
+    package.
     """
 
     name: str
@@ -193,14 +198,14 @@ _PACKAGES = {
 
 @cache
 def language_of(code: str) -> Language:
-    """Return the rules of a language; raises `UsageError` if a package that it needs is not installed."""
+    """Return the rules of a language. Raises `UsageError` if a required package is not installed."""
     base = re.split("[-_]", code.lower())[0]
     if base in _PACKAGES:
         package = _PACKAGES[base]
         try:
             return Language(base, segmenter=package.load(), script=package.script)
         except (ImportError, RuntimeError) as error:
-            # fugashi raises RuntimeError without a dictionary.
+            # fugashi raises RuntimeError if its dictionary is missing.
             if not package.optional:
                 raise UsageError(
                     f"dividing {code} into tokens needs {package.name}: {install_extra(package.extra)}"

@@ -1,8 +1,8 @@
-"""Read files as lines of bytes, decompressed on the way.
+"""Line reader: files as lines of bytes, decompressed during reading.
 
-Only a line feed ends a line, and a carriage return before it belongs to the end; no other character does, so line
-numbers agree with `wc`, `sed` and the aligner that made the file. A byte order mark at the beginning of a line is left
-out. Lines stay bytes here, so that a line that is not UTF-8 does not stop the file.
+Only a line feed ends a line, together with a carriage return before it. No other character ends a line, so line numbers
+agree with `wc`, `sed` and the aligner that made the file. Byte order marks at the beginning of a line are removed.
+Lines remain bytes, so that a line that is not UTF-8 does not abort the file.
 """
 
 import errno
@@ -28,22 +28,22 @@ STANDARD_INPUT_NAME = "<stdin>"
 LINES_A_CHUNK = 5_000
 _LINES_A_WRITE = 8192
 BYTES_A_CHUNK = 1 << 22
-"""Fewer lines make a chunk where they hold more than this: what follows keeps several copies of it."""
+"""Maximum size of a chunk. Later stages keep several copies of a chunk."""
 MOST_LINE_BYTES = 1 << 28
-"""What goes on for longer without a line feed is no text: a file of zeros that is larger than its disk, say."""
+"""Maximum length of a line. A longer line is not text, but for example a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 18
 _COMPRESSED_BLOCK = 1 << 14
 _HEAD_BYTES = 16
 _XZ_MEMORY = 128 << 20
-"""Most memory that an xz file may need for its dictionary; `xz -9` needs half of it."""
+"""Memory limit for the dictionary of an xz file. `xz -9` needs half of it."""
 
 
 class _Compression(NamedTuple):
-    """Compression that is undone while a file is read.
+    """Compression that is decoded during reading.
 
-    `bytes_at_once` bounds what is decompressed in one call. With `padded`, zeros may follow the last member.
+    `bytes_at_once` limits the input of one decompression call. With `padded`, zeros may follow the last member.
     """
 
     name: str
@@ -66,9 +66,9 @@ def _xz() -> Any:
 
 
 _COMPRESSIONS = (
-    # Zeros after the last gzip member are padding (tar's blocks, tapes), which gzip itself ignores.
+    # gzip ignores zeros after the last member, which are padding from tar or tapes.
     _Compression("gzip", b"\x1f\x8b", 1 << 12, lambda: zlib.decompressobj(wbits=31), padded=True),
-    # Four bytes of zstd can stand for a block of 128 KiB, some forty of bzip2 for 900 kB.
+    # Four bytes of zstd can unpack to a block of 128 KiB, about forty bytes of bzip2 to 900 kB.
     _Compression("zstd", b"\x28\xb5\x2f\xfd", 1 << 8, lambda: zstandard.ZstdDecompressor().decompressobj()),
     _Compression("bzip2", b"BZh", 1 << 7, _bzip2),
     _Compression("xz", b"\xfd7zXZ", 1 << 8, _xz, padded=True),
@@ -86,11 +86,14 @@ _NO_TEXT = {
     b"\x7fELF": "a program",
     b"SQLite format 3\0": "an SQLite database",
 }
-"""First bytes of files that are not text, and what the files are."""
+"""Magic numbers of files that are not text, with the names of their types."""
 
 
 def kind_of_data(head: bytes) -> str | None:
-    """Return what data are that begin so and are not plain text, such as `gzip data`; None if they may be text."""
+    """Return the type of data that are not plain text, such as `gzip data`, from their first bytes.
+
+    None for possible text.
+    """
     compression = _compression_of(head)
     if compression is not None:
         return f"{compression.name} data"
@@ -108,12 +111,12 @@ def _compression_of(head: bytes) -> _Compression | None:
 
 
 def _begins(head: bytes, compression: _Compression) -> bool:
-    # A bzip2 file says its level in the fourth byte, so that a line of text that begins with its letters is text.
+    # A bzip2 file has its level in the fourth byte. The check keeps text lines that begin with its letters.
     return head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit())
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data that `read` returns in blocks of bounded size, decompressed if they are gzip, zstd, bzip2 or xz.
+    """Yield the data that `read` returns in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz.
 
     Raises `InputError` if the data are an archive, or if compressed data are damaged, end too early, or unpack to more
     than the limits allow.
@@ -168,13 +171,13 @@ def _decompress(member: Any, data: bytes, name: str, kind: str) -> bytes:
     except MemoryError:
         raise
     except Exception as error:
-        # Each library has an error of its own, and bz2 raises OSError.
+        # Each library raises its own exception type, and bz2 raises OSError.
         raise InputError(f"{name}: damaged {kind} data: {error}") from error
     return content
 
 
 def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yield the same bytes, no more than `size` at once."""
+    """Yield the same bytes in pieces of up to `size`."""
     for block in blocks:
         if len(block) <= size:
             yield block
@@ -186,8 +189,8 @@ def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 class LineSplitter:
     """Split blocks into lines, without line ends and byte order marks.
 
-    A mark may begin any line, as in files that were concatenated. Of a line of more than `MAX_LINE_BYTES` bytes only
-    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if one has more than `MOST_LINE_BYTES`.
+    A byte order mark may begin any line, as in concatenated files. If a line has more than `MAX_LINE_BYTES` bytes, only
+    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if a line has more than `MOST_LINE_BYTES`.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -202,7 +205,7 @@ class LineSplitter:
             return []
         text = self._begun + block
         lines = text.split(b"\n")
-        # Two bytes over the bound: a carriage return that belongs to the end may still be taken off.
+        # Keep two bytes over the limit because a carriage return at the end may still be removed.
         rest = lines.pop()
         self._begun = rest[: MAX_LINE_BYTES + 2]
         if lines:
@@ -222,13 +225,13 @@ class LineSplitter:
             )
 
     def end(self) -> list[bytes]:
-        """Return the last line, if no line feed ended it."""
+        """Return the last line, if it has no line feed."""
         begun = without_mark(self._begun)
         return [_without_end(begun)] if begun else []
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
-    """Yield the lines of the blocks together, in lists as the blocks bring them; see `LineSplitter`."""
+    """Yield the lines of the blocks, one list per block. See `LineSplitter`."""
     splitter = LineSplitter(name)
     for block in blocks:
         if lines := splitter.feed(block):
@@ -239,13 +242,13 @@ def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]
 
 def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
     marked = b"\n" + _BYTE_ORDER_MARK
-    # The line feed stands for the beginning of the file, and is not yielded.
+    # The line feed represents the beginning of the file and is not yielded.
     held, start = b"\n", 1
     for block in blocks:
         text = held + block
         while marked in text:
             text = text.replace(marked, b"\n")
-        # The next block may complete a mark.
+        # The next block may complete a byte order mark.
         kept = next(size for size in range(len(marked) - 1, -1, -1) if text.endswith(marked[:size]))
         end = len(text) - kept
         if end > start:
@@ -267,7 +270,7 @@ def _without_end(line: bytes) -> bytes:
 
 
 def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-    """Yield the same lines in lists of `size`; shorter are only the last, and those of more than `BYTES_A_CHUNK`."""
+    """Regroup lines into lists of `size`. Only the last list, and lists of more than `BYTES_A_CHUNK`, are shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -287,9 +290,9 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterat
 
 
 class LineFile:
-    """An open file of lines that counts the bytes read from it, and calls `read_on` whenever some are.
+    """Open file of lines. Counts the bytes read, and calls `read_on` after each read.
 
-    `size` is the number of bytes that the file has on disk, None where that is not known.
+    `size` is the file's size on disk in bytes, None if it is unknown.
     """
 
     def __init__(
@@ -308,12 +311,12 @@ class LineFile:
         self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; raises `InputError` where the file has grown since it was opened."""
+        """Return up to `size` bytes. Raises `InputError` if the file has grown since it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
         self._read_on()
         if self.size is not None and self.bytes_read > self.size:
-            # Its last line may be half a line, and it may never end.
+            # The last line may be incomplete, and the file may grow forever.
             raise InputError(
                 f"{self.name}: grows while it is read, from {self.size:,} bytes: write it elsewhere, or under another "
                 "name, and rename it when it is whole"
@@ -321,7 +324,7 @@ class LineFile:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the content from here on, decompressed; raises `InputError` where the file is damaged."""
+        """Yield the rest of the content, decompressed. Raises `InputError` if the file is damaged."""
         return read_blocks(self.read, self.name, self._limits)
 
     def text_blocks(self) -> Iterator[bytes]:
@@ -329,9 +332,9 @@ class LineFile:
         return _without_marks(self.blocks())
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-        """Yield the lines from here on, in lists of `size`.
+        """Yield the remaining lines in lists of `size`.
 
-        Raises `InputError` where the file is damaged, or is one line with carriage returns in it.
+        Raises `InputError` if the file is damaged, or is a single line that contains carriage returns.
         """
         return in_chunks(self._lines(), size)
 
@@ -351,7 +354,7 @@ class LineFile:
 def open_lines(
     path: str, limits: Limits = DEFAULT_LIMITS, read_on: Callable[[], None] = lambda: None
 ) -> Iterator[LineFile]:
-    """Open the file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
+    """Open the file at `path`, or standard input for `-`. Raises `InputError` if it cannot be opened."""
     if path == STANDARD_INPUT:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
         return
@@ -366,7 +369,10 @@ def open_lines(
 
 
 def check_readable(*paths: str) -> None:
-    """Raise `InputError` if a file does not exist or may not be read. Nothing is opened, because it may be a pipe."""
+    """Raise `InputError` if a file does not exist or is not readable.
+
+    Files are not opened because they may be pipes.
+    """
     for path in paths:
         try:
             is_folder = path != STANDARD_INPUT and stat.S_ISDIR(os.stat(path).st_mode)
@@ -378,9 +384,9 @@ def check_readable(*paths: str) -> None:
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the lines of a file (or `-`), decompressed: the file's name, the line's number from 1, the line.
+    """Yield the decompressed lines of a file (or `-`): file name, line number from 1, line.
 
-    Raises `InputError` where the file cannot be read or a line is longer than `MAX_LINE_BYTES`.
+    Raises `InputError` if the file cannot be read or a line is longer than `MAX_LINE_BYTES`.
     """
     with open_lines(path) as file:
         number = 0
@@ -393,7 +399,7 @@ def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the lines of a file (or `-`) as text; raises `InputError` where one is not UTF-8."""
+    """Return the lines of a file (or `-`) as text. Raises `InputError` if the file cannot be read or is not UTF-8."""
     sentences = []
     for name, number, line in numbered_lines(path):
         try:
@@ -406,9 +412,9 @@ def read_sentences(path: str) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a file, compressed if its name ends in .gz or .zst; it appears when it is whole.
+    """Write lines to a file atomically. The file is compressed if its name ends in .gz or .zst.
 
-    Raises `ExportError`.
+    Raises `ExportError` if the file cannot be written.
     """
     with written(path) as stream:
         left = iter(lines)

@@ -1,9 +1,9 @@
-"""Decide which words the links of an input count, and divide words at Unicode spaces if the links count them so.
+"""Detect which words the links of an input count, and split lines at Unicode spaces if the links require it.
 
-A store divides words at spaces and tabs. Programs that divide lines as Python's `str.split` does (eflomal, SimAlign,
-awesome-align) count `10 000` with a no-break space as two words, so all later links of the line are shifted: out of
-range, or in range and wrong. The decision is a likelihood ratio: with the right division the same words are linked with
-each other again and again, with the wrong one they are not.
+A store splits lines at spaces and tabs. Programs that split lines like Python's `str.split` (eflomal, SimAlign,
+awesome-align) count `10 000` with a no-break space as two words. This shifts all later links of the line: they are out
+of range, or in range and wrong. The test is a likelihood ratio: with the right division, links repeat word pairs more
+often than with the wrong one.
 """
 
 import re
@@ -16,26 +16,26 @@ from hierogram.daemon.text.notes import UNICODE_SPACES, Note
 from hierogram.daemon.text.validation import LineColumns
 
 _SPACES = "".join(one for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
-"""Characters at which `str.split` divides, and a store does not."""
+"""Characters at which `str.split` splits lines and a store does not."""
 _SPACE = re.compile(f"[{_SPACES}]")
 _ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _MOST_LINES = 2_000
-"""Lines with Unicode spaces, and lines without any, that the decision is based on."""
+"""Number of lines with Unicode spaces, and of lines without, on which the decision is based."""
 _WORDS = 1_000
-"""Size of the vocabulary in the prior probability of a link."""
+"""Vocabulary size in the prior probability of a link."""
 _LEAST_RATIO = 10.0
-"""Log-likelihood ratio from which one division is taken for the right one."""
+"""Log-likelihood ratio that decides for one division."""
 _LEAST_DEVIATIONS = 2.0
-"""The ratio must also be this many times the root of its summed squares, so that one link alone cannot decide."""
+"""Minimum of the ratio divided by the root of its summed squares, so that a single link cannot decide."""
 
 Links = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Line with links: its words by spaces and tabs, and by all spaces."""
+    """Line with links: its words split at spaces and tabs, and split at all Unicode spaces."""
 
     links: Links
     source: list[str]
@@ -53,7 +53,7 @@ class _Line:
 
 
 class _LinkModel:
-    """Adaptive model of linked words: probability of a link of two words given the links before it."""
+    """Adaptive model of linked words: the probability of a link between two words given the earlier links."""
 
     def __init__(self) -> None:
         self._pairs: Counter[tuple[str, str]] = Counter()
@@ -72,7 +72,7 @@ class _LinkModel:
 
 
 class LinkPositions:
-    """Find out whether the links of an input count words that are divided at Unicode spaces."""
+    """Detector of links that count words split at Unicode spaces."""
 
     def __init__(self) -> None:
         self.divided = False
@@ -83,7 +83,7 @@ class LinkPositions:
         self._space = ""
 
     def look(self, chunks: Sequence[LineColumns]) -> None:
-        """Take the next lines into account; they are divided, or not, by all lines so far."""
+        """Update the decision with the next lines. All lines so far determine whether lines are split."""
         spaced = [_spaced(fields) for fields in chunks]
         if not any(spaced):
             return
@@ -92,7 +92,7 @@ class LinkPositions:
                 self._learn(fields, sorted({*range(len(fields.sources))} - {*places}))
             for fields, places in zip(chunks, spaced, strict=True):
                 self._compare(fields, places)
-            # Without a likelier division, links that fit only one of them decide.
+            # If neither division is likelier, links that are in range under only one of them decide.
             self.divided = self._ratio > 0 if self._likely else self._beyond > 0
         number = sum(map(len, spaced))
         self._with_spaces += number
@@ -101,11 +101,11 @@ class LinkPositions:
 
     @property
     def _likely(self) -> bool:
-        """Whether one division is much likelier than the other."""
+        """Whether one division is significantly likelier than the other."""
         return abs(self._ratio) > max(_LEAST_RATIO, _LEAST_DEVIATIONS * sqrt(self._squares))
 
     def divide(self, fields: LineColumns) -> LineColumns:
-        """Return the lines, those with links divided at Unicode spaces if their links count words so."""
+        """Return the lines, with linked lines split at Unicode spaces if their links count such words."""
         if not self.divided:
             return fields
         sources, targets = (
@@ -118,7 +118,7 @@ class LinkPositions:
         return replace(fields, sources=sources, targets=targets)
 
     def note(self) -> Note | None:
-        """Return what to tell the user about the lines so far; None if their links count words as a store does."""
+        """Return a note for the user on the lines so far. None if their links count words as a store does."""
         if not self._with_spaces or (self._likely and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
@@ -144,7 +144,7 @@ class LinkPositions:
                         model.add(line.source[i], line.target[j])
 
     def _compare(self, fields: LineColumns, places: Sequence[int]) -> None:
-        """Compare how likely the links of lines with Unicode spaces are under both divisions."""
+        """Compare the likelihood of the links of lines with Unicode spaces under both divisions."""
         for line in _lines_with_links(fields, places):
             if not self._space and (found := _SPACE.search(" ".join((*line.source, *line.target)))):
                 self._space = found[0]
@@ -167,7 +167,7 @@ class LinkPositions:
 
 
 def _spaced(fields: LineColumns) -> list[int]:
-    """Return the places of the lines that have links and Unicode spaces."""
+    """Return the indices of the lines that have links and Unicode spaces."""
     places: set[int] = set()
     for lines in (fields.sources, fields.targets):
         text = b"\n".join(lines)

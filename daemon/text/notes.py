@@ -1,7 +1,7 @@
-"""Notes on an input as a whole: lines that can be stored, but are probably not what the user meant.
+"""Notes on an input as a whole: lines that can be stored but probably indicate a user error.
 
-`Notes` collects those that follow from the text alone, while the input is read; `daemon.corpora.ingest` adds those that
-depend on the store. The command line prints them, HTTP and the library return them, `ingest_batches.notes` keeps them.
+`Notes` collects notes on the text during reading. `daemon.corpora.ingest` adds notes that depend on the store. The
+command line prints them, HTTP and the library return them, and `ingest_batches.notes` stores them.
 """
 
 import re
@@ -23,28 +23,27 @@ UNICODE_SPACES = "unicode-spaces"
 ONE_BASED = "one-based"
 
 _ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
-"""Word that begins with an escape of Moses's tokenizer, or a hyphen or slash that it has split."""
+"""Word that begins with an escape of the Moses tokenizer, or a hyphen or slash that it split."""
 _SHARE_OF_ESCAPES = 0.001
-"""Share of lines with escapes from which they are noted."""
+"""Share of lines with escapes that triggers a note."""
 _SHARE_OF_QUOTES = 0.5
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
-"""Field as spreadsheets quote it."""
+"""Field quoted in the style of spreadsheets."""
 _MOST_ODD_WORDS = 1_000
 
 
 class Note(NamedTuple):
-    """Note on an input: a code, which stays the same, and a sentence for people."""
+    """Note on an input: a stable code and a human-readable sentence."""
 
     code: str
     text: str
 
 
 class Notes:
-    """Collect notes on the text of an input, chunk by chunk.
+    """Collector of notes on the text of an input, chunk by chunk.
 
-    `divides` says whether lines without links are divided into tokens, None if the input is not text (a dictionary).
-    `quoting` says whether fields may have been quoted by a spreadsheet. `rules` are the languages whose rules divide
-    text.
+    `divides` is whether lines without links are tokenized, None if the input is not text (a dictionary). `quoting` is
+    whether a spreadsheet may have quoted the fields. `rules` are the languages whose rules tokenize the text.
     """
 
     def __init__(self, divides: bool | None, quoting: bool = False, rules: Languages | None = None) -> None:
@@ -58,7 +57,7 @@ class Notes:
         self._escape = ""
 
     def look(self, fields: LineColumns) -> None:
-        """Take the next lines of the input into account, before they are divided into tokens."""
+        """Inspect the next lines of the input before they are tokenized."""
         if not self._looked:
             self._looked = True
             self._looks = self._look_at_tokens(fields)
@@ -140,7 +139,7 @@ def _lines(number: int) -> str:
 
 
 def words_not_in_nfc(texts: Sequence[str], most: int = _MOST_ODD_WORDS) -> list[str]:
-    """Return the different words of texts that are not in Unicode's form NFC, up to `most` of them."""
+    """Return up to `most` distinct words of texts that are not in Unicode's form NFC."""
     if unicodedata.is_normalized("NFC", "\n".join(texts)):
         return []
     found: dict[str, None] = {}

@@ -1,6 +1,6 @@
-"""From the files of an input to checked lines, some chunks at a time; the store is not asked.
+"""Input reader: turns files into chunks of validated lines, without access to the store.
 
-So all of it can be done where it can be killed: `read_apart` is what a process of its own does with files of strangers.
+An untrusted file can therefore be read in a child process (`read_apart`), which can be killed.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -45,22 +45,22 @@ _TAKE_APART: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_objec
 
 
 class Source(Protocol):
-    """A source of lines: its name, its format, its lines taken apart, and how far they are read."""
+    """Source of lines: name, format, parsed lines, and progress."""
 
     @property
     def origin(self) -> str:
-        """Its name, as rejected lines tell where they come from."""
+        """Name of the source in rejected lines."""
 
     @property
     def format(self) -> str:
-        """Its format."""
+        """Name of the format."""
 
     def choose(self, languages: Languages | None) -> None:
-        """Say which languages are to be taken, before `fields` is asked for; raises `UsageError` if it has others."""
+        """Select the languages, before `fields` is called. Raises `UsageError` if the source has other languages."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """Its lines."""
+        """Yield the parsed lines."""
 
     @property
     def bytes_read(self) -> int:
@@ -68,11 +68,11 @@ class Source(Protocol):
 
     @property
     def bytes_total(self) -> int | None:
-        """Bytes in all; None where that is not known."""
+        """Size in bytes, None if it is unknown."""
 
 
 class OpenFiles(ExitStack):
-    """Files of an input, closed with it: their names, how far they are read, and the languages that are chosen."""
+    """Open files of an input: names, progress, and selected languages. The files are closed with it."""
 
     _files: list[LineFile]
     _languages: Languages | None = None
@@ -83,7 +83,7 @@ class OpenFiles(ExitStack):
 
     @property
     def origin(self) -> str:
-        """The files' absolute names."""
+        """Absolute paths of the files."""
         return " + ".join(file.name for file in self._files)
 
     @property
@@ -93,16 +93,16 @@ class OpenFiles(ExitStack):
 
     @property
     def bytes_total(self) -> int | None:
-        """Bytes of all files together; None where one has no known size."""
+        """Total size of all files in bytes. None if the size of a file is unknown."""
         sizes = [file.size for file in self._files]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 class Input(OpenFiles):
-    """One to three open files in a known format; a context manager that closes them.
+    """One to three open files in a known format. As a context manager, it closes them.
 
-    Raises `InputError` where a file cannot be opened, its format cannot be told, or its first lines are not what the
-    format wants; `UsageError` where the number of files does not go with the format.
+    Raises `InputError` if a file cannot be opened, its format cannot be detected, or its first lines do not fit the
+    format; `UsageError` if the format requires another number of files.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Input(OpenFiles):
         limits: Limits = DEFAULT_LIMITS,
         read_on: Callable[[], None] = lambda: None,
     ) -> None:
-        """Open the files, and look at the first lines of each; `read_on` is called whenever some more is read."""
+        """Open the files and inspect the first lines of each. `read_on` is called after each read."""
         super().__init__()
         if format == AUTO and len(paths) == 1 and plain_name(paths[0].lower()).endswith(".tmx"):
             format = TMX
@@ -125,7 +125,7 @@ class Input(OpenFiles):
             self.push(stack.pop_all())
 
     def _begin(self, format: str) -> str:
-        """Look at the first lines; returns the format."""
+        """Check the first lines and return the format."""
         beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
@@ -147,9 +147,9 @@ class Input(OpenFiles):
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """Its lines; to be asked for once."""
+        """Yield the parsed lines. May be called only once."""
         if self.format == TMX:
-            # XML parsers are slow to load, and seldom needed.
+            # Import here because XML parsers load slowly and are rarely needed.
             from hierogram.daemon.text.translation_memories import memory_fields
 
             return memory_fields(self._files[0].blocks(), self._files[0].name, self._languages)
@@ -159,10 +159,10 @@ class Input(OpenFiles):
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return source and target sentences of two files, line for line, or of a file of pairs that ingest knows.
+    """Read source and target sentences from two parallel files, or from one file of pairs in a known format.
 
-    What a file of pairs says of links is passed over. Raises `UsageError` where there are more files, `InputError`
-    where the files have different numbers of lines, or a line is not a pair.
+    Links in a file of pairs are ignored. Raises `UsageError` if more files are given, `InputError` if the files have
+    different numbers of lines, or a line is not a pair.
     """
     if len(paths) == 2:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
@@ -206,18 +206,18 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
 
 
 CHUNKS_A_TRANSACTION = 4
-"""What a transaction costs besides its pairs (words that are counted again, the disk) is shared by so many chunks."""
+"""Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
 REPEATS_APART = 500_000
-"""Fingerprints that a process with a limit of memory keeps there."""
+"""Number of fingerprints that a process with a memory limit keeps in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """Options of taking an input in: its languages, those by whose rules it is divided into tokens, its bounds, what
-    its pairs count where they are entries of a dictionary, and whether they are words already, whatever the store does.
+    """Options of an input. None means the store's setting.
 
-    What is None is as the store has it.
+    They set its languages, the languages whose rules tokenize it, its limits, the weight of dictionary entries, and
+    whether it is words already, regardless of the store's settings.
     """
 
     languages: Languages | None = None
@@ -228,11 +228,11 @@ class IngestOptions:
 
 
 AS_THE_STORE = IngestOptions()
-"""As the store has it, within the usual bounds."""
+"""Store's settings with the default limits."""
 
 
 class Beginning(NamedTuple):
-    """An open input: what it is called, its format, and its bytes, None where that is not known."""
+    """Open input: name, format, and size in bytes, None if it is unknown."""
 
     origin: str
     format: str
@@ -240,9 +240,9 @@ class Beginning(NamedTuple):
 
 
 class ValidatedChunk(NamedTuple):
-    """Lines that make pairs, and lines that are rejected: what one transaction stores.
+    """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` counts the input up to here. `notes` are about all lines of the input up to here.
+    `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk.
     """
 
     pairs: NewPairs
@@ -252,9 +252,9 @@ class ValidatedChunk(NamedTuple):
 
 
 class Checks:
-    """Checks of an input's lines before they are stored. Raises `UsageError` if its languages are not the store's.
+    """Validation of an input's lines before they are stored.
 
-    `format` is that of the input.
+    `format` is the input's format. Raises `UsageError` if the input's languages differ from the store's.
     """
 
     def __init__(
@@ -267,12 +267,12 @@ class Checks:
         self._repeats = Repeats() if repeats is None else repeats
         divides = None if options.entries is not None else self._pipeline.rules is not None
         self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
-        # Words of another store are divided already, and their links count them as they are.
+        # Words from another store are already split, and their links count them.
         self._positions = None if options.words else LinkPositions()
         self.languages = self._pipeline.languages
 
     def read(self, given: Iterable[LineColumns]) -> ValidatedChunk:
-        """Check the lines of chunks. The chunks of an input must be given in their order, each once."""
+        """Validate chunks. The chunks of an input must be passed in order, each once."""
         chunks = list(given)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
@@ -291,22 +291,22 @@ class Checks:
         return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes))
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
-        """Check all of an open input."""
+        """Validate an open input."""
         for chunks in _several(source.fields):
             yield self.read(chunks)._replace(bytes_read=source.bytes_read)
 
     def close(self) -> None:
-        """Give temporary files back."""
+        """Delete temporary files."""
         self._repeats.close()
 
 
 def read_apart(
     alive: SignOfLife, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[Beginning | ValidatedChunk]:
-    """Yield the beginning of an input of these files, then its chunks; for `Child.run`.
+    """Yield the beginning of the input in these files, then its chunks; for `Child.run`.
 
-    Raises `InputError` where the files are no input or are damaged, `UsageError` where their languages are not those of
-    a store with these settings.
+    Raises `InputError` if the files are not valid input or are damaged, `UsageError` if their languages differ from
+    those of a store with these settings.
     """
     with Input(paths, limits=options.limits, read_on=alive) as source:
         checks = Checks(settings, options, Repeats(REPEATS_APART), source.format)
@@ -316,7 +316,7 @@ def read_apart(
 
 
 def _several(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
-    """Yield the chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
+    """Group chunks by transaction. The last group, and the group before an input error, may be smaller."""
     gathered: list[LineColumns] = []
     try:
         for fields in chunks:

@@ -1,6 +1,6 @@
-"""Why a line of an input is not stored, and how much of an input may be rejected before it is set apart as a whole.
+"""Reasons for rejected lines, and the rejection limits beyond which an input fails as a whole.
 
-Reasons are codes that stay the same; `RejectionError` carries one. `Limits` also bound what compressed data unpack to.
+Reasons are stable codes, which `RejectionError` contains. `Limits` also bound the size of decompressed data.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,16 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Longer lines are rejected, and cut to one byte more as they are read: a file without line feeds fills no memory."""
+"""Maximum length of a line. Longer lines are rejected and cut to one byte more, so that they cannot fill memory."""
 
 _SHOWN_BYTES = 40
 
 
 class RejectionError(DaemonError):
-    """A line cannot become a sentence pair: `reason` is one of this module's codes, `message` a sentence."""
+    """Error in a line that cannot become a sentence pair.
+
+    `reason` is one of this module's codes, `message` a sentence.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -45,15 +48,15 @@ class RejectionError(DaemonError):
 
 
 def shown(text: bytes) -> str:
-    """Bytes from an input as a message quotes them: readable, on one line, cut to a bound."""
+    """Return input bytes for a quote in a message: printable, on one line, truncated."""
     cut = text[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
     return repr(cut) + ("…" if len(text) > _SHOWN_BYTES else "")
 
 
 _ALWAYS_UNPACKED = 16 << 20
-"""So many bytes may unpack from however little."""
+"""Decompressed size in bytes that is always allowed."""
 _ALWAYS_REJECTED = 100
-"""So many lines may be rejected, however few there are."""
+"""Number of rejected lines that is always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Limits(Options):
     ] = 0.5
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
-        """Raises `InputError` where so many compressed bytes may not unpack to so many."""
+        """Raise `InputError` if the decompressed size of an input exceeds the limit for its compressed size."""
         advice = "if the file is right, unpack it first, or raise"
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
@@ -97,7 +100,7 @@ class Limits(Options):
             )
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
-        """Raises `TooManyRejectedError` where so many of so many lines may not be rejected, by their reasons."""
+        """Raise `TooManyRejectedError` if the rejections, given by reason, exceed the limit for `lines` lines."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
             bound = f"over {self.max_rejected_lines:,}: raise {_names('max_rejected_lines')}"

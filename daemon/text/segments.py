@@ -1,10 +1,10 @@
-"""Divide words into parts that a text's own words have in common, and join them again.
+"""Subword segmentation: split words into parts that the words of a text share, and join the parts again.
 
-Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: beginning with letters, the two parts that most
-often follow each other within words are joined, again and again. The joins, in their order, are all there is to a
-division of words. So it is a setting of a store, a text, and new words are divided as old ones whatever comes later.
+Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
+adjacent parts within words are joined repeatedly. The ordered list of joins fully defines a segmentation. It is
+therefore stored as a text setting of the store, and new words are always split like old ones.
 
-People read words: `InWords` makes them of what a store has.
+Users read whole words: `InWords` converts stored parts to words.
 """
 
 import heapq
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.validation import LineColumns
 
 WITHIN = "-"
-"""What people read before a part whose word began elsewhere."""
+"""Displayed prefix of a part whose word begins elsewhere."""
 _GUARD = "￬"
-"""Stands before a mark that a word has of its own."""
+"""Escape before a mark that is part of the word itself."""
 _ONCE = 2
-"""Parts that follow each other less often than this stay apart."""
+"""Minimum frequency of adjacent parts that are joined."""
 
 _SAMPLE = 20_000
-"""Words of a side that are looked at, about, to see whether they are rich in forms."""
+"""Approximate number of words per side that are sampled to measure morphological richness."""
 _RICH = 0.1
-"""The share of these that are there only once, above which they are."""
+"""Share of words that occur once in the sample, above which a side is morphologically rich."""
 
 Parts = tuple[str, ...]
 
 
 class Segmenter:
-    """Divides words into parts; may be used from several threads."""
+    """Splits words into parts. Thread-safe."""
 
     def __init__(self, joins: Sequence[tuple[str, str]]) -> None:
-        """`joins` are pairs of parts, those that were joined first come first; without any, words stay whole."""
+        """`joins` are pairs of parts in the order in which they were joined. Without joins, words remain whole."""
         self.joins = tuple(joins)
         self._ranks = {pair: rank for rank, pair in enumerate(self.joins)}
         self._known: dict[str, str] = {}
 
     def tokens(self, text: str) -> str:
-        """Return a line of words as a line of their parts."""
+        """Split a line of words into a line of parts."""
         return " ".join([self._parts_of(word) for word in text.replace("\t", " ").split(" ") if word])
 
     def counts(self, text: str) -> list[int]:
@@ -77,9 +77,9 @@ class Segmenter:
 
 
 def joined(tokens: str) -> str:
-    """Return the words of a line of parts; what has no mark at its beginning is a word, or the first part of one.
+    """Join a line of parts into words. A part without a mark at its beginning begins a word.
 
-    A mark at the beginning of the line joins nothing and is left out.
+    A mark at the beginning of the line joins nothing and is removed.
     """
     if PART_MARK not in tokens:
         return tokens
@@ -87,10 +87,10 @@ def joined(tokens: str) -> str:
 
 
 def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
-    """Return at most `most` joins of parts, learned from lines of words.
+    """Learn up to `most` joins of parts from lines of words.
 
-    Words count as often as they are there. Of pairs that are equally frequent the first in the order of their letters
-    is joined, so the same words give the same joins in whatever order they come.
+    Words are weighted by frequency. Ties between equally frequent pairs are broken alphabetically, so the same words
+    give the same joins in any order.
     """
     counts = Counter(
         word for line in lines for word in line.replace("\t", " ").split(" ") if word and PART_MARK not in word
@@ -110,7 +110,8 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     while waiting and len(joins) < most:
         count, pair = heapq.heappop(waiting)
         if -count != pairs[pair]:
-            # Counts only matter as they are now: what has become rarer waits again, what is commoner is there already.
+            # Only current counts matter: a pair that became rarer is queued again, a more frequent pair is already
+            # queued.
             if -count > pairs[pair] >= _ONCE:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
@@ -126,7 +127,7 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
                     fresh.append(own[k])
                     k += 1
                     continue
-                # Only the pairs on both sides of what is joined become others.
+                # Only the pairs adjacent to the joined pair change.
                 neighbours = [((own[k - 1], left), (fresh[-1], whole))] if fresh else []
                 after = own[k + 2 : k + 4]
                 if after and tuple(after) != pair:
@@ -147,14 +148,14 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
 
 
 def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
-    """Return joins as a setting of a store: a join a line, its two parts with a space between them."""
+    """Return joins as a store setting: one join per line, its two parts separated by a space."""
     return "\n".join(f"{left} {right}" for left, right in joins)
 
 
 def is_rich(lines: Sequence[str]) -> bool:
-    """Return whether words have so many forms that they should be divided: of a sample many are there only once.
+    """Return whether a language is morphologically rich: many words of a sample occur only once.
 
-    The share of words that are there once is about that of words of new text that are not known [Good 1953]. It falls
+    The share of words that occur once estimates the share of unknown words in new text [Good 1953]. The share falls
     with the length of a text, so texts are compared by samples of the same length.
     """
     words = sum(line.count(" ") + 1 for line in lines)
@@ -166,29 +167,29 @@ def is_rich(lines: Sequence[str]) -> bool:
 def settings_in_parts(
     settings: Settings, sources: Sequence[str], targets: Sequence[str], most: tuple[int | None, int | None]
 ) -> Settings:
-    """Return the settings of a store whose words are divided into parts that are learned from lines of its words.
+    """Return the settings of a store of subwords, whose parts are learned from the given lines.
 
-    `most` are the joins of each side at most; with 0 its words stay whole, with None they do unless they are rich in
-    forms.
+    `most` is the maximum number of joins of each side. 0 keeps the side's words whole, None keeps them whole unless the
+    side is morphologically rich.
     """
     joins = []
     for lines, own in zip((sources, targets), most, strict=True):
         number = own if own is not None else MAX_BPE_MERGES if is_rich(lines) else 0
         joins.append(joins_as_text(learn_joins(lines, number)))
-    # Classes were those of whole words.
+    # Word classes of whole words do not apply to parts.
     return replace(settings, bpe_merges=tuple(joins), max_tokens=LONGEST_SIDE)
 
 
 @cache
 def segmenter_of(text: str) -> Segmenter:
-    """Return what divides words by joins as `joins_as_text` writes them."""
+    """Return the segmenter for joins in the notation of `joins_as_text`."""
     return Segmenter([(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)])
 
 
 def spread_links(fields: "LineColumns", places: Iterable[int], source: Segmenter, target: Segmenter) -> "LineColumns":
-    """Return the lines, those at the places with their words in parts and with links between all parts of linked words.
+    """Split the words of the selected lines into parts, and link all parts of linked words.
 
-    A line with links that cannot be read, or of words that are not there, stays as it is, for validation to name.
+    A line whose links are malformed or out of range is returned unchanged, and validation rejects it.
     """
     changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
     alignments = list(fields.alignments)
@@ -227,21 +228,21 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
 
 
 def words_of_parts(tokens: Sequence[str]) -> list[int]:
-    """Return which word of a line each token belongs to, and how many words there are."""
+    """Return the word index of each token of a line, followed by the number of words."""
     begun = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
     return [*accumulate(begun), sum(begun) + 1] if tokens else [0]
 
 
 def words_of_span(places: Sequence[int], tokens: Span) -> Span:
-    """Return the words that tokens belong to, half-open both; `places` are those of `words_of_parts`."""
+    """Return the word span of a token span, both half-open. `places` is the result of `words_of_parts`."""
     first, last = tokens
     return places[first], places[first] if first == last else places[last - 1] + 1
 
 
 class PairInWords(NamedTuple):
-    """A pair as people read it: words, links between them, and the word that each token of a side belongs to.
+    """Sentence pair in whole words: words, links between words, and the word index of each token of a side.
 
-    The last of the places is the number of words.
+    The last word index is the number of words.
     """
 
     source: str
@@ -251,14 +252,14 @@ class PairInWords(NamedTuple):
     target_places: list[int]
 
     def known(self, links: KnownLinks) -> KnownLinks:
-        """Return what people say of links of words, from links of tokens."""
+        """Convert fixed and forbidden links between tokens to links between words."""
         source, target = self.source_places, self.target_places
         return KnownLinks(*(frozenset((source[i], target[j]) for i, j in some) for some in links))
 
     def of_tokens(self, known: KnownLinks) -> KnownLinks:
-        """Return links between all tokens of words, from links of words.
+        """Convert fixed and forbidden links between words to links between all tokens of the words.
 
-        Raises `ValueError` where a word is not there, or a link is both fixed and forbidden.
+        Raises `ValueError` if a word does not exist, or a link is both fixed and forbidden.
         """
         if problem := known.problem(self.source_places[-1], self.target_places[-1]):
             raise ValueError(problem)
@@ -268,16 +269,16 @@ class PairInWords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """Show people a store with these settings of `joins`: words, also where it has parts of them."""
+    """Whole-word view of a store with these `joins` settings."""
 
     joins: tuple[str, ...]
 
     def parts(self, side: int, words: str) -> str:
-        """Return words as the store has them on its source (0) or target (1) side."""
+        """Split words into the parts of the store's source (0) or target (1) side."""
         return segmenter_of(self.joins[side]).tokens(words) if self.joins else words
 
     def symbols(self, side: Side) -> list[Symbol]:
-        """Return the symbols of a rule's side, parts that follow each other joined."""
+        """Return the symbols of a rule's side, with adjacent parts joined."""
         if not self.joins:
             return list(side)
         found: list[Symbol] = []
@@ -293,7 +294,7 @@ class InWords:
         return found
 
     def side(self, text: str) -> str:
-        """Return a rule's side, in the notation of rules, with its parts joined; what is no side stays as it is."""
+        """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""
         if PART_MARK not in text or not self.joins:
             return text
         try:
@@ -306,7 +307,7 @@ class InWords:
         return joined(tokens) if self.joins else tokens
 
     def pair(self, source: str, target: str, alignment: str = "") -> PairInWords:
-        """Return a stored pair in words; words are linked where any of their parts are."""
+        """Return a stored pair in whole words. Words are linked if any of their parts are linked."""
         sides = [text.split(" ") for text in (source, target)]
         if not self.joins:
             return PairInWords(source, target, alignment, *(list(range(len(side) + 1)) for side in sides))

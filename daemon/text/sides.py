@@ -1,7 +1,7 @@
-"""Tell which side of a store a text belongs to, by how often pairs have its words on each side.
+"""Detect which side of a store a text belongs to, from the frequency of its words on each side.
 
-Words are whole words, also in stores whose vocabulary has parts of words: parts occur mostly on the side that is
-divided into parts, whatever the language of a text.
+Words are whole words, even in stores of subwords: parts occur mostly on the side that is split into parts, regardless
+of the text's language.
 """
 
 from collections import Counter
@@ -17,20 +17,20 @@ from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
 _WORD_ODDS = 3.0
-"""Largest contribution of one word to the log-odds."""
+"""Maximum contribution of a word to the log-odds."""
 
 
 class SideOdds(NamedTuple):
-    """Log-odds that words belong to the source side rather than the target side, and the number of words known."""
+    """Log-odds that words belong to the source side rather than the target side, and the number of known words."""
 
     log_odds: float
     known: int
 
 
 class WholeWords:
-    """Counts of whole words by side. May be used from several threads.
+    """Counts of whole words by side. Thread-safe.
 
-    A store of words is asked for them; in a store of parts the words of its first `most` pairs are counted here.
+    A store of whole words is queried. In a store of subwords, the words of the first `most` pairs are counted.
     """
 
     def __init__(self, store: Store, most: int) -> None:
@@ -42,7 +42,7 @@ class WholeWords:
         self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
 
     def odds(self, words: Iterable[str]) -> SideOdds:
-        """Return the log-odds of different words."""
+        """Return the log-odds of distinct words."""
         asked = list(dict.fromkeys(words))
         if self._parts is None:
             self._parts = bool(self._store.settings().bpe_merges)
@@ -72,15 +72,15 @@ class WholeWords:
 
 
 _SWAPPED_ODDS = 6.0
-"""Log-odds against its own side from which a text is taken for one of the other side."""
+"""Log-odds against its own side above which a text is attributed to the other side."""
 _SWAPPED_ODDS_A_WORD = 1.0
-"""Log-odds for each known word from which it is."""
+"""Minimum of these log-odds per known word."""
 _MOST_WORDS = 1_000
-"""Different words of a side that are looked up."""
+"""Number of distinct words per side that are looked up."""
 
 
 def are_swapped(words: WholeWords, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Return whether most words of source texts are known from the target side of a store, and the other way about.
+    """Return whether source and target texts are swapped: each side's words are known from the store's other side.
 
     Texts are lines of tokens, whole words or parts of them.
     """

@@ -1,7 +1,7 @@
-"""Prepare text at every door: which languages it has, which tokens its words make, which case they keep.
+"""Text pipeline: languages, tokenization, and letter case of a store's text.
 
-A store's settings say it, the manifest of an export repeats it, and `--tokenize fr,en` says it for other grammars. All
-that takes text (ingest, alignment, evidence, language models, translation, tuning) sends it through one `TextPipeline`.
+It is defined by a store's settings, by the manifest of an export, and by `--tokenize fr,en` for other grammars. All
+text (ingest, alignment, evidence, language models, translation, tuning) passes through one `TextPipeline`.
 """
 
 import os
@@ -25,36 +25,36 @@ from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
 
 Languages = tuple[str, str]
-"""Source and target, as in ("fr", "en")."""
+"""Source and target language, as in ("fr", "en")."""
 
 LOOKS_RUNNING = "most sentences end in a word with its full stop, which makes another word of it"
-"""What is said of text that looks as if it were not divided into tokens."""
+"""Note on untokenized text."""
 
 LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so they are tokens already"
-"""What is said of text that is divided though it looks like tokens."""
+"""Note on tokenized text that is tokenized a second time."""
 
 LOOKS_UNSPACED = (
     "most sentences have no spaces between words: init --languages and --tokenize divide a language by its own package"
 )
-"""Note on text in a script without spaces that is stored as it is."""
+"""Note on text in a script without spaces that is stored unsegmented."""
 
 IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
-"""What answers to requests say that divides text, and that leaves it as it is."""
+"""Names in HTTP responses of the settings that tokenize text, and that leave it unchanged."""
 
 SOFT_HYPHEN = "\u00ad"
-"""Says where a word may be hyphenated. Nobody sees it, and words are the same without."""
+"""Invisible hyphenation point. Tokens omit it."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
-"""A line's end where the last word has a full stop, an exclamation or a question mark attached."""
+"""Line end with a full stop, exclamation or question mark attached to the last word."""
 _NO_TEXT = re.compile(rb"[\0\r\n]")
-"""What no line of text holds; validation says so."""
+"""Bytes that a line of text must not contain. Validation rejects them."""
 _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _LOOKED_AT = 1_000
 
 
 class TextWord(NamedTuple):
-    """A token of a text, where it stands, and whether it stays as it is."""
+    """Token of a text, its position, and whether it is untranslatable."""
 
     token: str
     start: int
@@ -64,10 +64,11 @@ class TextWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextSide:
-    """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
+    """Text pipeline of one side.
 
-    `words` and `tokens` are the way in, `separators` and `joined` the way out. With `joins` the tokens are parts of
-    words, see `segments`; where it is empty, words are whole in a store that has parts on its other side.
+    It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. `words` and `tokens`
+    convert text to tokens, `separators` and `joined` convert tokens to text. With `joins`, the tokens are parts of
+    words, see `segments`. If `joins` is empty, words are whole in a store that has parts on its other side.
     """
 
     language: str | None = None
@@ -76,16 +77,16 @@ class TextSide:
 
     @property
     def rules(self) -> Language:
-        """The rules of the language, or general ones."""
+        """Rules of the language, or general rules."""
         return language_of(self.language or GENERAL)
 
     @property
     def changes(self) -> bool:
-        """Return whether text may be changed."""
+        """Return whether the pipeline may change text."""
         return self.language is not None or self.lower or self.joins is not None
 
     def tokens(self, text: str) -> str:
-        """Return a line of text as a store holds it: tokens with spaces between them."""
+        """Convert a line of text to its stored form: tokens separated by spaces."""
         if self.language is None:
             line = text.lower() if self.lower else text
         elif kept := kept_in(text := unicodedata.normalize("NFC", text)):
@@ -96,8 +97,8 @@ class TextSide:
         return segmenter_of(self.joins).tokens(line) if self.joins is not None else line
 
     def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
-        """Return the tokens of a text in NFC, with what is to be kept in it, each with its place."""
-        # What is kept stands in for a word meanwhile.
+        """Return the tokens of a text in NFC with their positions, including the untranslatable spans `kept`."""
+        # During tokenization, a placeholder word replaces each kept span.
         mark = "Qk"
         while mark in text.replace(SOFT_HYPHEN, ""):
             mark += "k"
@@ -120,32 +121,35 @@ class TextSide:
         return found
 
     def typed(self, text: str) -> str:
-        """Return a rule's side as a store holds it, from one with words as people type it."""
+        """Convert a rule's side with words as users type them to its stored form."""
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
-            # What begins with a mark is a part already.
+            # A symbol that begins with a mark is a part already.
             divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
             symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
         return render_side(tuple(symbols))
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
-        """Return what stands before each token in text."""
+        """Return the whitespace before each token."""
         return self.rules.separators(tokens)
 
     def joined(self, tokens: Sequence[str]) -> str:
-        """Return the text that tokens are."""
+        """Detokenize tokens into text."""
         return self.rules.join(tokens)
 
     def written(self, line: str) -> str:
-        """Return a line of words as people write it where this side divides text, and as it is elsewhere."""
+        """Detokenize a line of words if this side tokenizes text. Otherwise, return it unchanged."""
         return line if self.language is None else self.joined(line.split(" "))
 
     def text_of(self, line: str) -> str:
-        """Return the text that a stored line is, of words or of parts of them."""
+        """Return the text of a stored line of words or subwords."""
         return self.joined(joined(line).split(" "))
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
-        """Return the tokens of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
+        """Return the tokens of a line as bytes.
+
+        A line that is not UTF-8 is returned unchanged, and validation rejects it.
+        """
         if not self.changes:
             return line
         try:
@@ -155,7 +159,7 @@ class TextSide:
 
 
 def _spot_of(token: str, text: str, at: int) -> Spot:
-    """Return the span of a token in a text, from a position on. Characters that tokens leave out may be inside it."""
+    """Return the span of a token in a text, from a start position. It may include characters that tokens omit."""
     if token == SPACE and not text.startswith(SPACE, at):
         start = at
         while at < len(text) and (text[at].isspace() or text[at] == ZERO_WIDTH_SPACE):
@@ -171,12 +175,12 @@ def _spot_of(token: str, text: str, at: int) -> Spot:
 
 
 def _letters(number: int) -> str:
-    """Return a number in letters, which no tokenizer divides."""
+    """Encode a number in letters, which no tokenizer splits."""
     return "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 def _parts(token: str, mark: str) -> Iterator[tuple[str, int | None]]:
-    """Yield what a token is of text, and the numbers of what stands in it for something kept."""
+    """Split a token into pieces of text and the indices of kept spans that its placeholders represent."""
     if mark not in token:
         yield token, None
         return
@@ -188,15 +192,15 @@ def _parts(token: str, mark: str) -> Iterator[tuple[str, int | None]]:
 
 
 TOKENS = TextSide()
-"""Leaves text as it is: tokens with spaces between them."""
+"""Pipeline that leaves text unchanged: tokens separated by spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextPipeline:
-    """Preparation of text of two sides.
+    """Text pipeline of two sides.
 
-    `languages` are those of source and target, None where nobody knows them. `rules` are the languages by whose rules
-    text is divided into tokens, None where it comes as tokens.
+    `languages` are the source and target language, None if they are unknown. `rules` are the languages whose rules
+    tokenize text, None if text is tokens already.
     """
 
     languages: Languages | None = None
@@ -206,37 +210,37 @@ class TextPipeline:
 
     @property
     def source(self) -> TextSide:
-        """The preparation of source sentences."""
+        """Pipeline of source sentences."""
         return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else None)
 
     @property
     def target(self) -> TextSide:
-        """The preparation of target sentences."""
+        """Pipeline of target sentences."""
         return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else None)
 
     def of_words(self) -> "TextPipeline":
-        """Return the pipeline of text that is words already, with spaces between them: it divides them into parts."""
+        """Return the pipeline for space-separated words, which only splits them into parts."""
         return TextPipeline(joins=self.joins)
 
     def to_words(self) -> "TextPipeline":
-        """Return the pipeline whose tokens are words, even where the store holds parts of them."""
+        """Return the pipeline whose tokens are whole words, even if the store contains parts."""
         return replace(self, joins=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """Return a sentence and its translation as a store holds them."""
+        """Convert a sentence pair to its stored form."""
         return self.source.tokens(source), self.target.tokens(target)
 
     def prepared(self, fields: LineColumns) -> LineColumns:
-        """Return the same lines; those whose links count tokens keep these, and change their case alone."""
+        """Prepare lines. Lines with links keep their tokens, and only their case changes."""
         source, target = self.source, self.target
         if not source.changes:
             return fields
-        # Links count words.
+        # Links count the words of the input.
         words = TextSide(None, self.lower)
         bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
         sources, targets = (
             [
-                # Tokenizers would make spaces of these, or leave them out.
+                # Tokenizers would replace these bytes by spaces or remove them.
                 line if _NO_TEXT.search(line) else (side if own else words).tokens_of_bytes(line)
                 for line, own in zip(lines, bare, strict=True)
             ]
@@ -249,7 +253,7 @@ class TextPipeline:
         return spread_links(prepared, linked, segmenter_of(self.joins[0]), segmenter_of(self.joins[1]))
 
     def as_plain(self) -> dict[str, object]:
-        """Return the settings of a store that make this pipeline, as JSON has them."""
+        """Return the store settings of this pipeline as JSON values."""
         languages = self.rules or self.languages or ()
         return {
             "languages": list(languages),
@@ -259,21 +263,21 @@ class TextPipeline:
         }
 
     def running(self) -> "TextPipeline":
-        """Return the pipeline of running text, which divides it even where the store's pairs come as tokens."""
+        """Return the pipeline for running text, which tokenizes it even if the store's pairs are input as tokens."""
         return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
 
 
 AS_IT_IS = TextPipeline()
-"""Leaves text as it is: tokens with spaces between them."""
+"""Pipeline that leaves text unchanged: tokens separated by spaces."""
 
 
 def pipeline_of(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
-    """Return how a store with these settings prepares text of `languages`, to be divided by rules of `tokenize`.
+    """Return the pipeline of a store with these settings for text in `languages`, tokenized by the rules of `tokenize`.
 
-    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or what divides
-    one of them is missing.
+    `settings` may come from a manifest. Raises `UsageError` if the languages differ from the store's, or the package of
+    a language is not installed.
     """
     if isinstance(settings, Settings):
         settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "bpe_merges")}
@@ -293,15 +297,15 @@ def pipeline_of(
 
 
 def side_of(language: str) -> TextSide:
-    """Return what divides text of a language into tokens; raises `UsageError` where what divides it is missing."""
+    """Return the pipeline that tokenizes a language. Raises `UsageError` if its package is not installed."""
     language_of(language)
     return TextSide(language)
 
 
 def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:
-    """Return whether most lines look `divided`, with spaces before a full stop or a comma, as no raw text has.
+    """Return whether most lines look tokenized (`divided`) or untokenized (not `divided`).
 
-    Or else, whether they look like text that is not: lines end in a word with its punctuation.
+    Tokenized lines have spaces before full stops or commas. Untokenized lines end in a word with attached punctuation.
     """
     pattern = _DETACHED if divided else _ATTACHED
     texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
@@ -311,7 +315,7 @@ def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:
 def words_advice(rules: Languages | None, sides: Iterable[Sequence[str | bytes]]) -> str | None:
     """Return a note on text without spaces between words, or None.
 
-    `rules` are the languages whose rules divide the text; without them most lines show that they are not divided.
+    `rules` are the languages whose rules tokenize the text. If it is None, the note depends on the text in `sides`.
     """
     if rules is not None:
         return "; ".join(note for code in dict.fromkeys(rules) if (note := note_on_words(code))) or None
@@ -323,11 +327,13 @@ def words_advice(rules: Languages | None, sides: Iterable[Sequence[str | bytes]]
 
 
 def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
-    """Return what to say of sentences that need to be divided into tokens and are not, or are and are divided again.
+    """Return a note if sentences are not tokenized but should be, or would be tokenized twice.
 
-    None: nothing. `named` is what the text is called, `divide` what divides it, `leave` what leaves it as it is. The
-    first lines are looked at, empty ones passed over. The tokenizer does not leave its own tokens alone: `l' eau` would
-    become `l ' eau`.
+    None if they are fine.
+
+    `named` is the name of the text, `divide` the setting that tokenizes it, `leave` the setting that leaves it
+    unchanged. Only the first lines are checked, without empty ones. Tokenizing tokens again changes them: `l' eau`
+    would become `l ' eau`.
     """
     sample = [line for line in lines[:_LOOKED_AT] if line.strip()]
     divided = side.language is not None
@@ -339,7 +345,10 @@ def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, l
 
 
 def two_languages(given: str, option: str) -> Languages:
-    """Return source and target of a text as `fr,en`; raises `UsageError` where it does not name two languages."""
+    """Parse source and target language, such as `fr,en`.
+
+    Raises `UsageError` if the text does not name two languages.
+    """
     languages = given.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
         raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
@@ -347,7 +356,7 @@ def two_languages(given: str, option: str) -> Languages:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise `UsageError` where a store cannot have these settings of languages and tokens."""
+    """Raise `UsageError` if a store cannot have these settings of languages and tokens."""
     notation = notation_of(settings.grammar)
     if settings.max_tokens > notation.longest:
         raise UsageError(
@@ -371,7 +380,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_names(paths: Sequence[str], languages: Languages | None) -> None:
-    """Raise `UsageError` where the names of source and target file end in the languages the other way about."""
+    """Raise `UsageError` if the file names of source and target end in swapped language codes."""
     if languages is None or len(paths) < 2:
         return
     endings = [plain_name(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]

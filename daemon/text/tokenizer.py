@@ -1,9 +1,9 @@
 """Tokenizer for every script, by Unicode properties.
 
-Words are runs of letters, marks, digits and joiners. A sign is part of a word if it stands between two letters and
-neither ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew gershayim, Armenian stress and
-question marks. Languages differ in three ways only: where an apostrophe divides a word (`Apostrophe`), which
-abbreviations keep their full stop, and which package finds the words of a script that is written without spaces.
+Words are runs of letters, marks, digits and joiners. A sign is part of a word if it is between two letters and neither
+ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew gershayim, Armenian stress and question
+marks. Languages differ in three ways only: where an apostrophe splits a word (`Apostrophe`), which abbreviations keep
+their full stop, and which package finds the words of a script written without spaces.
 """
 
 from collections import Counter
@@ -15,16 +15,16 @@ from typing import NamedTuple
 import regex
 
 ZERO_WIDTH_SPACE = "\u200b"
-"""Divides words in scripts that are written without spaces."""
+"""Separator of words in scripts written without spaces."""
 
 SPACE = "␣"
-"""Token for a space between words of a script that is written without spaces, where a space is a mark like a comma."""
+"""Token for a space between words of a script written without spaces, in which a space is punctuation like a comma."""
 
 WordFinder = Callable[[str], Sequence[str]]
-"""Divides text without spaces into words."""
+"""Word segmenter for text without spaces."""
 
-# Scripts without spaces between words. In the first group text has no spaces at all, and its signs are as wide as
-# letters; in the second group spaces divide phrases.
+# Scripts without spaces between words. The first group has no spaces at all, and its signs are as wide as letters. In
+# the second group, spaces separate phrases.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
 _KATAKANA = r"\p{Katakana}\u30fc"
 _SPACELESS = rf"{_IDEOGRAPHS}{_KATAKANA}\p{{Javanese}}\p{{Balinese}}"
@@ -59,11 +59,11 @@ _TOKEN = regex.compile(
         (
             # Feet and inches.
             r"\p{N}+['\u2019\u2032]\p{N}+[\"\u201d\u2033]",
-            # An abbreviation with a full stop behind each of its parts.
+            # Abbreviation with a full stop after each of its parts.
             rf"(?<!{_LETTER}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{_LETTER})",
             rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
-            # At the beginning of a word, behind a space or an opening sign: a hyphen, a minus sign, an apostrophe, the
-            # exclamation mark that writes a click, and the full stop of .txt and .5.
+            # At the beginning of a word, after a space or an opening sign: a hyphen, a minus sign, an apostrophe, the
+            # exclamation mark for a click, and the full stop of .txt and .5.
             rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={_LETTER})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
             rf"{_SPACED_LETTER}+(?:(?:{_INNER}){_SPACED_LETTER}+)*"
             rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
@@ -89,13 +89,13 @@ _CLASSES = (
     regex.compile(rf"[{_UNSPACED_LETTER}{SYLLABLE_ENDS}[[{_PHRASED}]&&\p{{M}}]]", regex.V1),
 )
 _OPENING = {"'": "'\u2019", "\u2018": "\u2019", "\u2019": "\u2019", "`": "'", "\u201a": "\u2018\u2019"}
-"""Closing quotation marks that look like an apostrophe, by the opening one."""
+"""Closing quotation marks that look like an apostrophe, by opening mark."""
 _APOSTROPHES = frozenset("'\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4")
 _CLOSERS = frozenset("\"'»”’)]}›」』”）】")
 
 
 class Spacing(Enum):
-    """Spacing of a character: between words, between phrases only, or never."""
+    """Use of spaces next to a character: between words, between phrases only, or never."""
 
     WORDS = 0
     PHRASES = 1
@@ -113,12 +113,12 @@ def spacing(character: str) -> Spacing:
 
 
 def is_unspaced(token: str) -> bool:
-    """Return whether a token is a word of a script that is written without spaces between words."""
+    """Return whether a token is a word of a script written without spaces between words."""
     return token != SPACE and spacing(token[:1]) is not Spacing.WORDS and token[:1].isalpha()
 
 
 def has_long_words(text: str) -> bool:
-    """Return whether a text has so many letters of a script without spaces in a row that they are several words."""
+    """Return whether a text has a run of letters of a script without spaces that is too long to be one word."""
     return _LONG_WORD.search(text) is not None
 
 
@@ -133,8 +133,8 @@ class Apostrophe(Enum):
 class _Chunk(NamedTuple):
     """Tokens of the text between two spaces.
 
-    `quotes` are the places of those that begin or end in an apostrophe; `stop` is that of a full stop behind a word, or
-    -1.
+    `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop after a
+    word, or -1.
     """
 
     tokens: tuple[str, ...]
@@ -145,7 +145,7 @@ class _Chunk(NamedTuple):
 
 
 class Tokenizer:
-    """Tokenizer of one language; may be used from several threads."""
+    """Tokenizer of one language. Thread-safe."""
 
     def __init__(
         self,
@@ -155,9 +155,9 @@ class Tokenizer:
         segmenter: WordFinder | None = None,
         segmented: str = r"\p{Any}",
     ) -> None:
-        """Words in `abbreviations` keep their full stop, those in `before_numbers` only before a number.
+        """Words in `abbreviations` keep their full stop, words in `before_numbers` only before a number.
 
-        `segmenter` divides text of a script without spaces, if its first character matches `segmented`.
+        `segmenter` splits text of a script without spaces if the text's first character matches `segmented`.
         """
         self._apostrophe = apostrophe
         self._abbreviations = frozenset(abbreviations)
@@ -228,26 +228,29 @@ class Tokenizer:
         return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
 
     def _words_of(self, run: str) -> Iterable[str]:
-        """Return the words of a run of letters without spaces; without a package, what the script shows of them."""
+        """Return the words of a run of letters without spaces.
+
+        Without a package, words follow from the script alone.
+        """
         if self._segmenter is not None and self._segmented.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
-            # A package that normalizes text leaves something out.
+            # A package that normalizes text changes characters.
             if "".join(words) == run:
                 return words
         syllables: list[str] = _SYLLABLE.findall(run)
         return syllables
 
     def _parts(self, word: str) -> Iterable[str]:
-        """Return a word divided at the apostrophes between its letters."""
+        """Split a word at the apostrophes between its letters."""
         pattern = _ENDS if self._apostrophe is Apostrophe.ENDS_WORD else _BEGINS
         parts: list[str] = pattern.split(word)
         return parts
 
     def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
-        """Divide apostrophes from words where they are quotation marks: in pairs, around one or more words.
+        """Split paired apostrophes that are quotation marks, around one or more words, from the words.
 
-        If several words have the closing sign inside, as in languages with a letter for the glottal stop, a pair counts
-        only if punctuation stands beside it.
+        If several words contain the closing sign, as in languages with a letter for the glottal stop, a pair counts
+        only if punctuation is next to it.
         """
         within: Counter[str] = Counter()
         if self._apostrophe is Apostrophe.LETTER:
@@ -291,14 +294,14 @@ class Tokenizer:
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
 _LETTERS = 2
-"""Words with an apostrophe inside that show that it is a letter."""
+"""Number of words with an inner apostrophe that shows that the apostrophe is a letter."""
 _ENDS = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
 _BEGINS = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
 SHORT_OF_LETTERS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})
 
 
 def _is_phrase_break(before: Spacing, after: Spacing) -> bool:
-    """Return whether a space between two tokens is a mark rather than the usual division of words."""
+    """Return whether a space between two tokens is punctuation rather than the usual word separator."""
     if before is Spacing.NEVER or after is Spacing.NEVER:
         return True
     return before is Spacing.PHRASES and after is Spacing.PHRASES

@@ -1,7 +1,7 @@
-"""Read TMX translation memories as a corpus of sentence pairs without an alignment.
+"""TMX translation memories as a corpus of sentence pairs without an alignment.
 
-Each text of a unit in the source language makes a pair with each of its texts in the target language. The file is
-streamed: one unit is in memory at a time, and no more of a unit than a store takes.
+Each source-language text of a unit is paired with each of its target-language texts. The file is streamed: one unit is
+in memory at a time, cut to the size that a store accepts.
 """
 
 import re
@@ -17,24 +17,24 @@ from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.storage.records import RejectedLine
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Elements that hold codes of the original document, no words."""
+"""Elements that contain codes of the original document, not words."""
 _SUBFLOW = "sub"
 """Text within a code, such as a footnote or a title, which is not part of the sentence."""
 _PLACE = "ph"
-"""The code that may stand for a part of the text: a placeholder, or the end of a line."""
+"""Code that may represent a part of the text: a placeholder, or the end of a line."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
 _LONGEST_PLACE = 100
 _MOST_CHARACTERS = 1 << 20
-"""A unit whose segments have more characters is no pair of any store."""
+"""Maximum length of a unit's segments. No store accepts longer pairs."""
 _MOST_VARIANTS = 1_000
 _MOST_PAIRS = 100
-"""Pairs of a unit that has several texts in its languages."""
+"""Maximum number of pairs of a unit with several texts per language."""
 _CHARACTERS_A_CHUNK = 1 << 22
 
 
 class _Unit(NamedTuple):
-    """A unit's id, and its languages and texts in the order of the file; None where they are too many or too long."""
+    """Id of a unit, and its languages and texts in file order. None if they are too many or too long."""
 
     name: str | None
     variants: list[tuple[str, str]] | None
@@ -100,7 +100,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
                 self._take(self._stands_for())
 
     def _stands_for(self) -> str:
-        """Return what a place is in the text: a placeholder, a space at the end of a line, nothing for other codes."""
+        """Return the text of a `ph` element: a placeholder, a space for a line end, or nothing for other codes."""
         place = self._place.strip()
         if any((one.start, one.end) == (0, len(place)) for one in kept_in(place, tags=False)):
             return place
@@ -110,11 +110,11 @@ class _Reader(xml_streams.UnitReader[_Unit]):
 def memory_fields(
     blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
 ) -> Iterator[LineColumns]:
-    """Yield the units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
+    """Yield the units of a memory, numbered from 1, in chunks. Language `en` also matches `en-GB`.
 
-    Without `languages` they are those of the first unit, in its order. With `ids`, a unit's `tuid` is the id of its
-    pairs; many programs number the units of each file from 1. Raises `InputError` where the file is no TMX, is damaged,
-    or declares entities.
+    `languages` are source and target. Without them, the first unit's languages are used, in its order. With `ids`, a
+    unit's `tuid` is the id of its pairs; many programs number the units of each file from 1. Raises `InputError` if the
+    file is not TMX, is damaged, or declares entities.
     """
     first = 1
     for units in _chunks(xml_streams.units(blocks, _Reader(name))):
@@ -170,11 +170,11 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
 
 
 def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) -> list[list[str]]:
-    """Return the different texts of a unit in each of two languages, in its order."""
+    """Return the distinct texts of a unit in each of two languages, in the unit's order."""
     texts: list[dict[str, None]] = [{}, {}]
     for code, text in variants:
         sides = [side for side, language in enumerate(languages) if xml_streams.is_of(code, language)]
         if sides:
-            # Where both languages fit, such as `pt` and `pt-BR`, the text is of the more specific one.
+            # If both languages match, such as `pt` and `pt-BR`, the text belongs to the more specific one.
             texts[max(sides, key=lambda side: len(languages[side]))][text] = None
     return [list(own) for own in texts]

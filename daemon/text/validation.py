@@ -1,9 +1,10 @@
-"""From the columns of lines to sentence pairs: tokens, lengths, links in range, repeats; what is wrong is named.
+"""Validation: turn the columns of lines into sentence pairs, and reject malformed lines with a reason.
 
-Tokens are separated by spaces and tabs, any number of them; every other character, the non-breaking and other
-Unicode spaces included, is part of a token, so that token numbers are those of the aligner. Alignments are Pharaoh
-lines `0-0 1-2`, source position first, counted from 0; the canonical line has its links sorted, without repeats,
-without leading zeros, one space between them. Repeats of a pair within one input are numbered, however large that is.
+It checks tokens, lengths and link ranges, and numbers repeats. Tokens are separated by one or more spaces and tabs.
+Every other character, including the no-break and other Unicode spaces, is part of a token, so that token numbers agree
+with the aligner's. Alignments are Pharaoh lines `0-0 1-2`, source position first, counted from 0. The canonical line
+has sorted links without repeats or leading zeros, separated by one space. Repeats of a pair within one input are
+numbered, regardless of the input's size.
 """
 
 import sqlite3
@@ -40,7 +41,10 @@ _ROOM = b"\n\n\n"
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
-    """The canonical line with the same links; raises `RejectionError` where there is anything but links in range."""
+    """Return the canonical line with the same links.
+
+    Raises `RejectionError` if it is malformed or a link is out of range.
+    """
     links = set()
     for link in line.replace(b"\t", b" ").split(b" "):
         if not link:
@@ -69,10 +73,10 @@ def _number(digits: bytes) -> int:
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Which of the lines are canonical and in range as they stand, bool[len(lines)]; no line holds a line feed.
+    """Return which lines are canonical and in range, bool[len(lines)]. Lines must not contain line feeds.
 
-    All lines at once, because most lines of most files are: `canonical_alignment` has to see only the others.
-    A line with a number of more than three digits is left to it, too.
+    This vectorized test covers most lines of most files. `canonical_alignment` handles the remaining lines, including
+    lines with a number of more than three digits.
     """
     canonical = np.ones(len(lines), np.bool_)
     # Room for three digits before the first number.
@@ -95,7 +99,7 @@ def are_canonical(
     sound = numbered & (dashes & ~after_dash | link_ends) | no_links
     canonical[line_of[~sound]] = False
 
-    # Every dash is followed by another end, the last line feed if no other.
+    # Every dash is followed by another end, at the latest the last line feed.
     first = np.flatnonzero(dashes)
     line, source, target = line_of[first], numbers[first], numbers[first + 1]
     fits = (source < np.asarray(source_lengths)[line]) & (target < np.asarray(target_lengths)[line])
@@ -110,10 +114,10 @@ _FINGERPRINT = Struct("qq")
 
 
 class Repeats:
-    """Numbers the repeats of the same content within one input.
+    """Counter of repeated content within one input.
 
-    Keeps a fingerprint of 128 bits of every pair, about 100 bytes of memory each, and beyond `in_memory` of them
-    goes on in a temporary file. The fingerprints are those of this process and are compared with nothing else.
+    Keeps a 128-bit fingerprint of every pair, about 100 bytes of memory each. Beyond `in_memory` fingerprints, it
+    continues in a temporary file. Fingerprints are specific to this process and are not comparable with others.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
@@ -125,9 +129,9 @@ class Repeats:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Count how many times each source with its target and alignment has come before.
+        """Return the number of earlier occurrences of each source with its target and alignment.
 
-        Raises `InputError` where a temporary file cannot grow.
+        Raises `InputError` if a temporary file cannot grow.
         """
         there = map(hash, zip(sources, targets, alignments, strict=True))
         back = map(hash, zip(alignments, targets, sources, strict=True))
@@ -156,13 +160,13 @@ class Repeats:
         return number
 
     def close(self) -> None:
-        """Give the temporary file back."""
+        """Delete the temporary file."""
         if self._file is not None:
             self._file.close()
 
     def _go_on_in_a_file(self) -> None:
-        # Without a name it is a file that SQLite makes when the cache is full and that is gone when it is closed.
-        # An intake goes from thread to thread, but is in one at a time.
+        # SQLite creates an unnamed file when the cache is full and deletes it on close. An ingest may move between
+        # threads, but uses one at a time.
         file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         try:
             for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
@@ -195,20 +199,20 @@ def _no_room(error: sqlite3.Error) -> InputError:
 
 
 KEPT_BYTES = 4096
-"""How much of a rejected line is kept."""
+"""Number of bytes of a rejected line that are stored."""
 
-# What a column of sides in canonical form does not hold, when each line stands between two line feeds.
+# Bytes that a column of canonical sides does not contain when each line is between two line feeds.
 _UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
 
 
 @dataclass(slots=True)
 class LineColumns:
-    """The lines of a chunk taken apart: entry k of every column is the same line.
+    """Parsed lines of a chunk, in columns: entry k of every column belongs to the same line.
 
-    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds, the alignment
-    None where the line has none; `ids` external ids or None; `lines` the whole lines, or None where the fields are all
-    there is. `rejected`: lines that could not be taken apart. `known`: what the few lines whose links are fixed or
-    forbidden say of that, by their places.
+    `numbers`: line numbers from 1. `sources`, `targets`, `alignments`: fields without line feeds; the alignment is None
+    if the line has none. `ids`: external ids or None. `lines`: the whole lines, or None if the fields contain
+    everything. `rejected`: lines that could not be parsed. `known`: fixed and forbidden links of the few lines that
+    have them, by index.
     """
 
     numbers: Sequence[int]
@@ -221,7 +225,7 @@ class LineColumns:
     known: dict[int, KnownLinks] = field(default_factory=dict)
 
     def content(self, k: int) -> bytes:
-        """Line k as it came; the lines of several files with bars between them."""
+        """Return line k as it was input. Lines of several files are joined with bars."""
         if self.lines is not None:
             return self.lines[k]
         fields = (self.sources[k], self.targets[k], self.alignments[k])
@@ -229,15 +233,15 @@ class LineColumns:
 
 
 def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLine:
-    """The record of a line that is not stored."""
+    """Return the record of a rejected line."""
     return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
 
 
 def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
-    """The side's tokens, joined by one space, and their number.
+    """Return the side's tokens, joined by one space, and the number of tokens.
 
-    Raises `RejectionError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
-    holds a NUL byte or a line break.
+    Raises `RejectionError` if the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
+    contains a NUL byte or a line break.
     """
     if len(line) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
@@ -264,7 +268,7 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
 
 
 def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
-    """Return what `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
+    """Return the results of `read_side` for all lines at once. None if some line needs an individual check."""
     column = b"\n%b\n" % b"\n".join(lines)
     if any(untidy in column for untidy in _UNTIDY):
         return None
@@ -281,7 +285,7 @@ def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str]
 def read_sides(
     lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
-    """Texts and lengths of a column of sides; rejections are added by the line's place in the column."""
+    """Return the texts and lengths of a column of sides. Adds rejections by the line's index in the column."""
     tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
     if tidy is not None:
         return tidy
@@ -303,7 +307,7 @@ def read_alignments(
     target_lengths: Sequence[int],
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """The canonical lines, None where there is none; the rejections are added to `rejections` by the line's place."""
+    """Return the canonical lines, None for lines without an alignment. Adds rejections by the line's index."""
     given = [(k, line) for k, line in enumerate(lines) if line is not None]
     if len(given) == len(lines):
         return _read_given([line for _, line in given], source_lengths, target_lengths, rejections)
@@ -343,7 +347,7 @@ def _read_given(
 
 
 def validate(fields: LineColumns, max_tokens: int, repeats: Repeats) -> tuple[NewPairs, list[RejectedLine]]:
-    """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
+    """Return the valid pairs and the rejected lines. Every line is in exactly one of the two."""
     rejections: dict[int, RejectionError] = {}
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
     targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
@@ -366,7 +370,7 @@ def validate(fields: LineColumns, max_tokens: int, repeats: Repeats) -> tuple[Ne
 
 
 def _occurrences(pairs: NewPairs, repeats: Repeats) -> list[int]:
-    """Of each pair the number of its repeat; 0 for pairs with an identifier, whose repeats are told by that."""
+    """Return the repeat number of each pair. 0 if the pair has an identifier, which distinguishes repeats itself."""
     nameless = [own is None for own in pairs.external_ids]
     if all(nameless):
         return repeats.occurrences(pairs.sources, pairs.targets, pairs.alignments)

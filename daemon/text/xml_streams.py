@@ -1,8 +1,8 @@
-"""XML that strangers give, as a stream of events: in bounded memory, without entities, in time that is linear.
+"""Streaming parser for untrusted XML: bounded memory, no entities, linear time.
 
-Nothing is fetched and nothing is expanded. What the parser would have to keep is bounded before it is given to it: a
-tag or comment (of which expat looks at all it has again with every block), how deep elements lie in each other, how
-many names they have, and how much one unit (a `<tu>`, a concept) holds.
+Nothing is fetched or expanded. The parser's input is bounded in advance: the size of a tag or comment (which expat
+rescans with every block), the nesting depth of elements, the number of names, and the size of one unit (a `<tu>`, a
+concept).
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +18,9 @@ Unit = TypeVar("Unit")
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 MOST_TOKEN_BYTES = 1 << 20
-"""A tag with its attributes, a comment or a declaration has at most about so many."""
+"""Approximate maximum size of a tag with its attributes, a comment or a declaration."""
 MOST_UNIT_BYTES = 1 << 24
-"""From the end of a unit to the end of the next one, there are at most so many."""
+"""Maximum number of bytes from the end of a unit to the end of the next unit."""
 _DEEPEST = 256
 _MOST_NAMES = 2_000
 _LONGEST_NAME = 1_000
@@ -28,10 +28,10 @@ _BLOCK = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Hears what the parser finds, and keeps whole units until they are fetched.
+    """Handler of parser events that collects whole units.
 
-    Documents are of a `kind`, with one of `roots` as their outermost element. Raises `InputError` where one goes beyond
-    a bound.
+    Documents are of a `kind`, with one of `roots` as their root element. Raises `InputError` if a document exceeds a
+    bound.
     """
 
     def __init__(self, name: str, kind: str, *roots: str) -> None:
@@ -45,7 +45,7 @@ class UnitReader(Generic[Unit]):
         self._names: set[str] = set()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Hear that an element begins."""
+        """Handle the start of an element."""
         self.events += 1
         self.root = self.root or tag
         self._depth += 1
@@ -60,28 +60,28 @@ class UnitReader(Generic[Unit]):
                 )
 
     def data(self, _text: str) -> None:
-        """Hear text of the element at hand."""
+        """Handle text of the current element."""
         self.events += 1
 
     def end(self, _tag: str) -> None:
-        """Hear that an element ends."""
+        """Handle the end of an element."""
         self.events += 1
         self._depth -= 1
 
     def comment(self, *_: str | None) -> None:
-        """Hear a comment, or an instruction, which says nothing."""
+        """Handle a comment or a processing instruction. Both are ignored."""
         self.events += 1
 
     pi = comment
 
     def close(self) -> None:
-        """Hear that the document ends."""
+        """Handle the end of the document."""
 
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units that the reader finds in the blocks, in their order.
+    """Yield the units that the reader finds in the blocks, in order.
 
-    Raises `InputError` where the XML is of another kind, is damaged, declares entities, or goes beyond a bound.
+    Raises `InputError` if the XML is of another kind, is damaged, declares entities, or exceeds a bound.
     """
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
@@ -121,13 +121,16 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
 
 
 def is_of(code: str, language: str) -> bool:
-    """Return whether a text's language is the one asked for; a region that was not asked for does not matter."""
+    """Return whether a text's language matches the requested one. A region matters only if it was requested."""
     found, wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return found == wanted or found.startswith(f"{wanted}-")
 
 
 def languages_of(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
-    """Return the two languages of a file's first unit, in its order; raises `InputError` where it has others."""
+    """Return the two languages of a file's first unit, in order.
+
+    Raises `InputError` if it does not have two languages.
+    """
     found = list(dict.fromkeys(codes))
     if len(found) != 2:
         raise InputError(

@@ -1,7 +1,7 @@
-"""Packed forests of one sentence: read, packed from an n-best list, and transformed as trees are.
+"""Packed forests of one sentence: reading, packing of n-best lists, transformations.
 
-Each expansion of a forest is transformed like a tree. Nodes that become equal in label, words and expansions become one
-node. A transformed forest has the trees that one gets by transforming its trees one by one.
+Each expansion of a forest is transformed like a tree. Nodes that become equal in label, words and expansions are
+merged. The trees of a transformed forest are the individually transformed trees of the forest.
 """
 
 import re
@@ -31,17 +31,17 @@ _SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
 
 
 def is_forest(content: bytes) -> bool:
-    """Return whether a text has the signs of packed forests, `(| …)`, `#1=(…)` or `(#1)`."""
+    """Return whether a text contains notation of packed forests: `(| …)`, `#1=(…)` or `(#1)`."""
     return _SIGNS.search(content) is not None
 
 
 def read_forest(content: bytes) -> Parse:
-    """Return the packed forest in these bytes, on one line or on several; raises `RejectionError`."""
+    """Parse a packed forest from one or more lines. Raises `RejectionError` if it is malformed."""
     return _parse(decoded(content).replace("\n", " ").replace("\r", " "))
 
 
 def packed(trees: Sequence[Tree]) -> Parse:
-    """Return the forest of the transformed trees of one sentence; raises `RejectionError` where they are of several."""
+    """Pack the transformed trees of one sentence into a forest. Raises `RejectionError` if their words differ."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
         for place, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
@@ -64,14 +64,14 @@ def _parse(text: str) -> Parse:
 
 
 class _Builder:
-    """Puts a forest together from below; nodes that are the same are one."""
+    """Bottom-up builder of a forest. Equal nodes are merged."""
 
     def __init__(self) -> None:
         self.nodes: list[TreeNode] = []
         self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
 
     def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
-        """Return the number of the node; expansions that are the same are one."""
+        """Return the number of a node. Equal expansions are merged."""
         different = list(dict.fromkeys(tuple(edge) for edge in edges))
         number = self._known.setdefault((label, start, end, frozenset(different)), len(self.nodes))
         if number == len(self.nodes):
@@ -90,10 +90,10 @@ class _Builder:
 
 
 def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
-    """Do what `cleaned` does to a tree: labels, empty elements, X over X alone, the root label.
+    """Clean a forest like `cleaned` cleans a tree: labels, empty elements, X over X alone, root label.
 
-    Raises `RejectionError` also where chains are to be collapsed, which would need a node for each label above it, and
-    where a word is an empty element in some expansions only.
+    Raises `RejectionError` also if unary chains must be collapsed, which would need a node for each label above it, or
+    if a word is an empty element in some expansions only.
     """
     if how.unary == COLLAPSE:
         raise RejectionError(
@@ -133,7 +133,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
 
 
 def _empty_words(forest: Parse) -> set[int]:
-    """Return the places of the words below empty elements, from 0."""
+    """Return the positions of the words below empty elements, from 0."""
     empty: set[int] = set()
     others: set[int] = set()
     reached = {len(forest.nodes) - 1}
@@ -156,13 +156,13 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transformed_forest(forest: Parse) -> Parse:
-    """Do what `transformed` does to a tree: return the expansions of a cleaned forest, binarized."""
+    """Binarize the expansions of a cleaned forest, like `transformed` does for a tree."""
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
         edges = []
         for edge in node.edges:
-            # The children, words among them, from left to right: where each begins, and its node.
+            # Start position and node of each child, including words, from left to right.
             children: list[tuple[int, int | None]] = []
             at = node.start
             for tail in edge:

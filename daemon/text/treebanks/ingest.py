@@ -1,7 +1,7 @@
-"""Trees and forests into a store: read, transformed, stored with their sentence; what is none is kept apart.
+"""Treebank ingest: read, transform and store trees and forests with their sentences, and reject malformed ones.
 
-The first input settles two things for the store's life: how trees are transformed, and which words are known. All other
-words become classes, in this input and in every later one, so that a tree offered again is the same tree.
+The first input fixes two things for the lifetime of the store: the transformations and the known words. All other words
+become classes, in this input and in every later one, so that a tree that is ingested twice is the same tree.
 """
 
 from collections import Counter
@@ -31,14 +31,14 @@ from hierogram.storage.store import Store
 
 
 class Treebank(NamedTuple):
-    """Settled by a store's first trees: how trees are transformed, and the words that are known."""
+    """Transformations and known words, fixed by a store's first trees."""
 
     how: Transformations
     vocabulary: KnownWords
 
 
 def treebank_of(store: Store) -> Treebank | None:
-    """Return what is settled in a store; None before its first trees."""
+    """Return the fixed treebank settings of a store. None before its first trees."""
     settled = store.treebank()
     return None if settled is None else _decoded(settled)
 
@@ -57,11 +57,13 @@ def ingest_open(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an open file; `how` None takes what is settled, or the defaults.
+    """Store the trees and packed forests of an open file.
 
-    The whole input is in memory, since its words have to be counted first. Raises `WrongKindError` where the store
-    takes no trees, `UsageError` where it was settled otherwise, and `InputError` where the input is damaged, or more of
-    it is rejected than may be.
+    If `how` is None, use the store's settings or the defaults.
+
+    The whole input is in memory because its words must be counted first. Raises `WrongKindError` if the store does not
+    take trees, `UsageError` if `how` differs from the store's settings, and `InputError` if the input is damaged or its
+    rejections exceed the limit.
     """
     how, _ = _agreed(store, how)
     treebank, file = opened.treebank, opened.file
@@ -93,17 +95,17 @@ def ingest_trees_apart(
     report: Callable[[IngestReport], None] | None = None,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
-    """Store the trees and packed forests of a file that a stranger gave, which the child reads; see `Child.run`.
+    """Store the trees and packed forests of an untrusted file, which the child process reads; see `Child.run`.
 
-    A store's first file is read twice, first for its words, so that no file has to be in memory. What it raises, see
-    `ingest_open`; where more of a file is rejected than may be, what came before that may be stored.
+    A store's first file is read twice, first for its words, so that it need not fit in memory. Raises the errors of
+    `ingest_open`. If the rejections of a file exceed the limit, earlier trees may remain stored.
     """
     how, settled = _agreed(store, None)
     longest = store.settings().max_tokens
     if settled is None:
         with closing(child.run(wait, reading.words_apart, treebank, how, longest)) as found:
             settled = _settled(store, how, next(found))
-            # It ends in good order where it is asked for more.
+            # The second `next` lets the child finish normally.
             next(found, None)
     with closing(child.run(wait, reading.read_apart, treebank, how, longest, settled)) as messages:
         begun = next(messages)
@@ -113,9 +115,9 @@ def ingest_trees_apart(
 
 
 def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
-    """Return how a store's trees are transformed, and the words that it knows, None before its first trees.
+    """Return a store's transformations and its known words, None before its first trees.
 
-    Raises `WrongKindError` where it takes no trees, `UsageError` where others than `how` are settled.
+    Raises `WrongKindError` if the store does not take trees, `UsageError` if its transformations differ from `how`.
     """
     check_takes(store, PARSES)
     before = treebank_of(store)
@@ -126,7 +128,10 @@ def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations,
 
 
 def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
-    """Return the words that the store knows from now on: these, where no others are settled; raises `UsageError`."""
+    """Fix the known words of a store, unless they are fixed already, and return the fixed words.
+
+    Raises `UsageError` if other transformations are fixed.
+    """
     settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": sorted(known)}))
     _check_settled(store, settled, how)
     return settled.vocabulary

@@ -1,15 +1,14 @@
-"""From a file of trees to checked sentences, some chunks at a time; the store is not asked.
+"""Treebank reader: turns a file of trees into chunks of validated sentences, without access to the store.
 
-So strangers' files can be read where reading can be killed: `read_apart` is what a process of its own does with them.
+An untrusted file can therefore be read in a child process (`read_apart`), which can be killed.
 
-A tree stands on one line, or over several indented lines, as treebanks are printed. It begins at a line that begins
-with a bracket; it ends where its brackets are closed, or before the next line that begins with one. So a tree that is
-never closed takes no other tree with it.
+A tree is on one line, or on several indented lines, as treebanks are printed. It begins at a line that begins with a
+bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
+therefore does not swallow the next tree.
 
-In n-best lists, as parsers print them, the trees of a sentence stand one after the other, a blank line after the last.
-A line holds a tree, as in a treebank, or a log-probability, or a log-probability and then the tree (as the Berkeley
-parser prints them); the first line of a list may say how many trees there are, and name the sentence (as Charniak's
-parser does).
+In n-best lists, as parsers print them, the trees of a sentence follow one another, with a blank line after the last. A
+line contains a tree, as in a treebank, or a log-probability, or a log-probability and then the tree (Berkeley parser).
+The first line of a list may contain the number of trees and the name of the sentence (Charniak's parser).
 """
 
 import re
@@ -50,14 +49,14 @@ from hierogram.storage.records import NewPairs, RejectedLine, in_runs
 
 
 class TreeText(NamedTuple):
-    """The bytes of a tree and the number of the line where they begin, from 1."""
+    """Bytes of a tree and the number of its first line, from 1."""
 
     line: int
     content: bytes
 
 
 def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
-    """Yield the trees of a file's lines, not yet read; whatever stands between trees comes as a text of its own."""
+    """Yield the unparsed trees of a file. Text between trees is yielded as a separate item."""
     gathered: list[bytes] = []
     first = number = depth = size = 0
     for chunk in chunks:
@@ -79,7 +78,7 @@ def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def read_trees(path: str, limit: int | None = None) -> list[Tree]:
-    """Return the (first) trees of a file or `-`; raises `InputError` where one is malformed."""
+    """Return the trees of a file or `-`, up to `limit`. Raises `InputError` if a tree is malformed."""
     trees: list[Tree] = []
     with open_lines(path) as file:
         for text in tree_texts(file.chunks()):
@@ -93,7 +92,7 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
 
 
 MAX_LIST_BYTES = 1 << 24
-"""Longer lists are cut to little more than this, so that a file without blank lines cannot fill the memory."""
+"""Size in bytes at which a list is cut, so that a file without blank lines cannot fill memory."""
 
 _NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)"
 _SCORE = re.compile(_NUMBER + rb"(?:[ \t]+(?=\()|[ \t]*\Z)", re.IGNORECASE)
@@ -101,7 +100,7 @@ _COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
 
 
 def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
-    """Yield the lists of a file's lines, not yet read."""
+    """Yield the unparsed n-best lists of a file."""
     gathered: list[bytes] = []
     first = number = size = 0
     for chunk in chunks:
@@ -122,7 +121,7 @@ def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """Return the trees of a list, not yet read; raises `RejectionError` where something else stands among them."""
+    """Return the unparsed trees of a list. Raises `RejectionError` if the list contains other text."""
     if len(listed.content) > MAX_LIST_BYTES:
         raise RejectionError(
             LINE_TOO_LONG, f"the list is longer than {MAX_LIST_BYTES} bytes: a blank line ends the list of a sentence"
@@ -153,14 +152,17 @@ LISTS = "nbest"
 
 
 class ParsedSentence(NamedTuple):
-    """A sentence of the input with its transformed tree or forest, and the line where it begins."""
+    """Sentence of the input with its transformed tree or forest, and its first line."""
 
     line: int
     parse: Parse
 
 
 class TreebankFile(NamedTuple):
-    """A file of trees and packed forests, or `-`; with `lists`, of n-best lists, each of which becomes a forest."""
+    """File of trees and packed forests, or `-`.
+
+    With `lists`, a file of n-best lists, each of which becomes a forest.
+    """
 
     path: str
     lists: bool = False
@@ -168,12 +170,12 @@ class TreebankFile(NamedTuple):
 
     @property
     def format(self) -> str:
-        """The name of what the file holds."""
+        """Name of the file's format."""
         return LISTS if self.lists else FORMAT
 
 
 class OpenTreebank(NamedTuple):
-    """A file of trees that is open: its lines in chunks, the first of which have been looked at."""
+    """Open file of trees: its lines in chunks, with the first lines already checked."""
 
     treebank: TreebankFile
     file: LineFile
@@ -182,7 +184,7 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Open a file; raises `InputError` where it cannot be read, or begins with lines of another kind."""
+    """Open a file. Raises `InputError` if it cannot be read, or its first lines are not trees."""
     with open_lines(treebank.path, treebank.limits, read_on) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
@@ -193,7 +195,7 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
 def words_apart(
     alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
-    """Yield the words that a store knows whose first trees are those of a file; for `Child.run`."""
+    """Yield the known words of a store whose first trees are in this file; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
         rejected: Counter[str] = Counter()
         lines = 0
@@ -215,7 +217,7 @@ def words_apart(
 def read_apart(
     alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
 ) -> Iterator[Beginning | ValidatedChunk]:
-    """Yield the beginning of a file of trees, then what becomes of it; for `Child.run`."""
+    """Yield the beginning of a file of trees, then its validated chunks; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
         yield Beginning(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, how, max_tokens)
@@ -223,7 +225,7 @@ def read_apart(
 
 
 def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> Iterator[ParsedSentence | RejectedLine]:
-    """Yield the sentences of a file, and what is none, in their order."""
+    """Yield the sentences and rejected lines of a file, in order."""
     lists = opened.treebank.lists
     for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
@@ -248,7 +250,7 @@ def chunks(
     repeats: Repeats,
     bytes_read: Callable[[], int],
 ) -> Iterator[ValidatedChunk]:
-    """Yield what goes into the store in one transaction each, at least one."""
+    """Yield validated chunks, one per transaction; at least one."""
     try:
         first = True
         while (texts := list(islice(read, LINES_A_CHUNK))) or first:
@@ -275,7 +277,10 @@ def chunks(
 
 
 def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
-    """Return the transformed tree or packed forest of a text, the packed forest of a list; raises `RejectionError`."""
+    """Return the transformed tree or packed forest of a text, or the packed forest of a list.
+
+    Raises `RejectionError` if the text is malformed.
+    """
     if not lists and is_forest(text.content):
         return transformed_forest(cleaned_forest(read_forest(text.content), how))
     trees: list[Tree] = []

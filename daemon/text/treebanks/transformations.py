@@ -1,8 +1,8 @@
-"""Transformations of a treebank's trees before a grammar is learned from them, and back.
+"""Transformations of a treebank's trees before grammar learning, and their inverses.
 
-Rare words become classes of unknown words by how they look. The classes are those that the Stanford and Berkeley
-parsers share (signature 5 of their English lexicons): letter case, with the beginning of the sentence apart, digits,
-hyphens, and a dozen endings; about fifty occur in a treebank.
+Rare words become classes of unknown words by their form. The Stanford and Berkeley parsers share these classes
+(signature 5 of their English lexicons): letter case, with a separate class at the beginning of the sentence, digits,
+hyphens, and a dozen endings. About fifty classes occur in a treebank.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _SHORTEST_PLURAL = 3
 
 
 def word_class(word: str, position: int, known: Container[str]) -> str:
-    """Return the class of an unknown word at a position of its sentence, from 0; `known` words have no class."""
+    """Return the class of an unknown word at a position of its sentence, from 0. `known` words have no class."""
     capitals = sum(letter.isupper() or letter.istitle() for letter in word)
     lower = any(letter.islower() for letter in word)
     digit = any(letter.isdigit() for letter in word)
@@ -56,31 +56,31 @@ def _ending(word: str, plural_only: bool) -> str:
 
 
 def coarser(found: str) -> str | None:
-    """Return the class without its last feature; None after the class of all unknown words."""
+    """Return the class without its last feature. None for the class of all unknown words."""
     return found.rpartition("-")[0] or None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownWords:
-    """The words that stand for themselves; all others stand for their class."""
+    """Known words. Every other word is replaced by its class."""
 
     known: frozenset[str]
 
     def of(self, word: str, position: int) -> str:
-        """Return the word, or its class."""
+        """Return the word if it is known, else its class."""
         return word if word in self.known else word_class(word, position, self.known)
 
     def in_words(self, words: Sequence[str]) -> list[str]:
-        """Return the words of a sentence, each that is not known replaced by its class."""
+        """Replace the unknown words of a sentence by their classes."""
         return [self.of(word, position) for position, word in enumerate(words)]
 
     def in_tree(self, tree: Tree) -> Tree:
-        """Return the tree with every word that is not known replaced by its class."""
+        """Replace the unknown words of a tree by their classes."""
         return with_words(tree, self.in_words(words_of(tree)))
 
 
 def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
-    """Return the words seen more than `rare` times in the sentences."""
+    """Return the words that occur more than `rare` times in the sentences."""
     counts = Counter(word for words in sentences for word in words)
     return KnownWords(frozenset(word for word, count in counts.items() if count > rare))
 
@@ -88,9 +88,9 @@ def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
 EMPTY_ELEMENT = "-NONE-"
 """Label of traces and other empty elements."""
 INTERMEDIATE = "@"
-"""First letter of the labels that binarization makes: `@NP` holds the rest of the children of an NP."""
+"""First character of labels created by binarization: `@NP` covers the remaining children of an NP."""
 JOINT = "+"
-"""Stands between the labels of a collapsed unary chain."""
+"""Separator of the labels of a collapsed unary chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
 
@@ -118,9 +118,9 @@ class Transformations:
 
 
 def cleaned(tree: Tree, how: Transformations) -> Tree:
-    """Return the tree as it is scored: without what the transformations take away, under the root label.
+    """Return the tree as it is scored: without the elements that the transformations remove, under the root label.
 
-    Raises `RejectionError` where no word is left, or a label holds a mark of the transformations.
+    Raises `RejectionError` if no word remains, or a label contains a mark of the transformations.
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
@@ -132,7 +132,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
             return children
         return [Tree(label, tuple(children))]
 
-    # A missing outermost label, `( (S …))`, is the place of the root's.
+    # The root label replaces a missing outermost label, `( (S …))`.
     inner = tree.children if tree.label in ("", how.root) else (tree,)
     found = rewritten(Tree("", inner), lambda label, children: clean(label, children) if label else children)
     if not found:
@@ -143,7 +143,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
 
 
 def transformed(tree: Tree, how: Transformations) -> Tree:
-    """Return a cleaned tree as grammars are learned from it: unary chains and binarization; words stay."""
+    """Transform a cleaned tree for grammar learning: unary chains and binarization. Words do not change."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
@@ -160,7 +160,7 @@ def transformed(tree: Tree, how: Transformations) -> Tree:
 
 
 def restored(tree: Tree, how: Transformations) -> Tree:
-    """Return the cleaned tree that `transformed` was given."""
+    """Invert `transformed` and return the cleaned tree."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
@@ -176,7 +176,10 @@ def restored(tree: Tree, how: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """Return the label without functional tags and indices: `NP-SBJ-1`, `NP=2` and `NP|ADVP` give NP; `-LRB-` stays."""
+    """Return the label without functional tags and indices: NP for `NP-SBJ-1`, `NP=2` and `NP|ADVP`.
+
+    `-LRB-` is unchanged.
+    """
     if label.startswith("-"):
         return label
     for mark in "-=|":
@@ -185,12 +188,12 @@ def plain_label(label: str) -> str:
 
 
 def intermediate(label: str) -> str:
-    """Return the label of the rest of the children, where binarization divides those of a node of this label."""
+    """Return the label of the remaining children when a node with this label is binarized."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
 def refuse_marks(label: str, how: Transformations) -> None:
-    """Raise `RejectionError` where a label is missing, or is a sign that transformations or notation need."""
+    """Raise `RejectionError` if a label is missing, or is reserved by transformations or notation."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):

@@ -1,7 +1,7 @@
-"""Trees and fragments of trees in brackets: `(S (NP (PRP it)) (VP (VBZ works)))`.
+"""Trees and tree fragments in bracket notation: `(S (NP (PRP it)) (VP (VBZ works)))`.
 
-A fragment may also have frontier nonterminals, labels without anything below them: `(NP (DT the) (NN))`. Everything
-here goes without recursion, so that no depth of brackets can end a process.
+A fragment may also have frontier nonterminals, which are labels without children: `(NP (DT the) (NN))`. No function is
+recursive, so deeply nested brackets cannot overflow the stack.
 """
 
 import re
@@ -20,19 +20,19 @@ from hierogram.daemon.text.rejections import (
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
 ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-"""How treebanks write tokens that are brackets."""
+"""Treebank notation of tokens that are brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A label over children, trees and words; without children it is a frontier nonterminal of a fragment."""
+    """Label with children, which are trees and words. Without children, it is a frontier nonterminal of a fragment."""
 
     label: str
     children: tuple["Node", ...] = ()
 
     @property
     def is_preterminal(self) -> bool:
-        """Return whether its only child is a word."""
+        """Return whether the only child is a word."""
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def preorder(tree: Tree) -> Iterator[Node]:
 
 
 def with_words(tree: Tree, words: Iterable[str]) -> Tree:
-    """Return the tree over other words, from left to right."""
+    """Return the tree with its words replaced, from left to right."""
     [found] = rewritten(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
     assert isinstance(found, Tree)
     return found
@@ -79,9 +79,9 @@ def with_words(tree: Tree, words: Iterable[str]) -> Tree:
 def rewritten(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
-    """Return the nodes in the tree's place when every node, children first, has become what `rewrite` returns.
+    """Rewrite every node bottom-up with `rewrite`, and return the nodes that replace the tree.
 
-    `rewrite` gets a label and the nodes that stand for its children; `words` take the place of the tree's own.
+    `rewrite` receives a label and the rewritten children. `words` replace the tree's own words.
     """
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
@@ -100,10 +100,10 @@ def rewritten(
 
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
-    """Return the tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
+    """Parse a tree. A label may be missing (`( (S …))`, as in the Penn Treebank).
 
-    Raises `RejectionError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
-    nothing below it (with `frontiers`: no label).
+    Raises `RejectionError` (malformed-tree) if brackets do not match, text is outside them, or a node has no children
+    (with `frontiers`: no label).
     """
     open_labels: list[str] = []
     open_children: list[list[Node]] = []
@@ -146,7 +146,7 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
 
 
 def decoded(content: bytes) -> str:
-    """Return the text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
+    """Decode the text of a tree. Raises `RejectionError` if it is too long or contains invalid bytes."""
     if len(content) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in content:
