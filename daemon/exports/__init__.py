@@ -1,1 +1,1 @@
-"""Grammars as files that decoders and analysts load as they are."""
+"""Exports: grammar files that decoders and analysis tools read."""

@@ -1,4 +1,4 @@
-"""A configuration for Datasette, with the questions of the cookbook, over the file of an SQLite store."""
+"""A Datasette configuration with the queries of the cookbook, for the file of an SQLite store."""
 
 import re
 from pathlib import Path
@@ -14,14 +14,15 @@ _PARAMETERS = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",
 }  # fmt: skip
-"""What the questions ask for, for example, and the parameters that take its place."""
+"""Example values of the queries, and the query parameters that replace them."""
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the store's file, and what Datasette is to know: canned queries with parameters, no facets, a time limit.
+    """Return the store's file and its Datasette configuration: canned queries with parameters, no facets, a time limit.
 
-    Facets would count every value of every column, which takes minutes on a large table. Raises `UsageError` for a
-    store that is no file.
+    Facets would count the values of every column, which takes minutes on a large table. Raises `UsageError` if the
+    store
+    is not a file.
     """
     parsed = parse_url(url)
     file = sqlite_file(parsed)

@@ -1,4 +1,4 @@
-"""Exports read back, and how two of them differ: rules added, removed, and most changed."""
+"""Differences between two exports: rules added, removed and changed most."""
 
 import gzip
 import tempfile
@@ -19,11 +19,11 @@ from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import LEAST_SHOWN, ONE_USE
 
 Exported = tuple[Path, dict[str, Any]]
-"""An export on the disk, and its manifest."""
+"""A file of rules, and its manifest."""
 
 
 def find_export(path: Path) -> Exported:
-    """Return the export in a file or in a version's folder; raises `ExportError` where its manifest is missing."""
+    """Return the export in a file or in a version's folder. Raises `ExportError` if the manifest is missing."""
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
         return path / str(manifest["file"]), manifest
@@ -31,7 +31,7 @@ def find_export(path: Path) -> Exported:
 
 
 def read_export(exported: Exported) -> Iterator[ReadRule]:
-    """Yield the rules of an export in its order; raises `ExportError` where a line is not of its format."""
+    """Yield the rules of an export in its order. Raises `ExportError` if a line does not have the export's format."""
     path, manifest = exported
     try:
         format = find_format(manifest["format"])
@@ -77,16 +77,16 @@ def _parquet(path: Path) -> Iterator[ReadRule]:
 
 _LINES_A_BLOCK = 10_000
 _ERRORS = 2
-"""Standard errors that chance is given credit for."""
+"""Standard errors by which chance may move a count."""
 _KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
-# Logarithms come with six digits: counts that differ by less are the same.
+# Logarithms have six digits, so smaller differences are rounding.
 _SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRule:
-    """A rule and its counts; None where the export lacks it, or lacks counts."""
+    """A rule and its counts before and after. A count is None if the export lacks the rule, or counts."""
 
     source: str
     target: str
@@ -96,10 +96,11 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of rules, and of each kind those with the highest counts, or the greatest change of it.
+    """Numbers of rules, and the rules of each kind with the highest counts or the greatest change.
 
-    `news` are the rules, of all kinds, whose counts moved by more than twice the Monte-Carlo standard error of the
-    difference; None where an export does not give its error.
+    `news` is the number of rules, of all kinds, whose counts moved by more than twice the Monte Carlo standard error of
+    the
+    difference; None if an export does not give its error.
     """
 
     same: int
@@ -114,7 +115,7 @@ class Difference:
 
 
 def compare(before: Path, after: Path, limit: int) -> Difference:
-    """Compare two exports of one format; returns at most `limit` rules of each kind. Raises `ExportError`."""
+    """Compare two exports of one format, and return at most `limit` rules of each kind. Raises `ExportError`."""
     a, b = find_export(before), find_export(after)
     formats = a[1]["format"], b[1]["format"]
     if formats[0] != formats[1]:
@@ -161,10 +162,10 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
 
 
 def _news(before_error: float | None, after_error: float | None) -> str:
-    """Return the condition on which a rule's count moved by more than chance explains, where that is known."""
+    """Return the SQL condition that a rule's count moved by more than chance; false if an error is unknown."""
     if before_error is None or after_error is None:
         return "false"
-    # A rule that an export lacks may be expected to be used as often as what is hardly worth counting.
+    # An export omits rules below this count, so a missing rule may have had it.
     least = LEAST_SHOWN / ONE_USE
     before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
     variance = f"{float(before_error)!r} * {before} + {float(after_error)!r} * {after}"
@@ -172,7 +173,7 @@ def _news(before_error: float | None, after_error: float | None) -> str:
 
 
 def _together(table: str) -> str:
-    """Return the rules of an export, each once: a format's own way to write odd words may make two of them one."""
+    """Return a query for the rules of an export, each once. A format may write two rules in the same way."""
     return f"""(SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
                   FROM {table} GROUP BY 1, 2)"""
 

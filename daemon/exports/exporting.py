@@ -1,4 +1,4 @@
-"""One export from one snapshot of the store: to a file, to a stream, or as a new version in a folder."""
+"""An export from a snapshot of the store: to a file, to a stream, or as a new version in a folder."""
 
 import hashlib
 import json
@@ -68,17 +68,20 @@ SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
 
 Report = Callable[[str, int, int | None], None]
-"""Hears the work at hand (`read`, `count`, `align`, `write`), how much of it is done, and all of it, where
-known."""
+"""Callback of progress: the phase (`read`, `count`, `align`, `write`), its steps done, and its steps in total, if
+known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """A grammar that is written: resolved options, format, compression, and counts in units of 1/`samples`.
+    """Resolved options of an export: format, compression, filters, and counts in units of 1/`samples`.
 
-    They are of the pairs of a corpus (its id; None: all pairs). Probabilities are smoothed by a discount of `smoothing`
-    for each use that is `seen`, an expression in units; None: one use of each rule, less where its count is less.
-    With `both_sides` a rule that is empty on a side is left out.
+    The counts are those of a corpus (its id), or of all pairs (None). Smoothing of probabilities subtracts a discount
+    of
+    `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its count if
+    that
+    is smaller. `both_sides` omits rules with an empty side.
     """
 
     options: ExportOptions
@@ -92,12 +95,12 @@ class ExportPlan:
 
     @property
     def features(self) -> list[Feature]:
-        """The features that are written, in the format's order."""
+        """The written features, in the order of the format."""
         return self.format.chosen(self.options.features)
 
     @property
     def shape(self) -> list[str]:
-        """The columns of a rule's shape that are needed to filter rules and to write them."""
+        """The columns of a rule's shape that the filters and the format read."""
         of_features = (name for feature in self.features for name in feature.shape)
         of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
         of_uses = ("minimal_uses",) if self.options.counted is Counted.TRANSLATION and not self.format.words else ()
@@ -105,22 +108,22 @@ class ExportPlan:
 
     @property
     def lexical(self) -> bool:
-        """Return whether lexical weights are among them."""
+        """Return whether the features include lexical weights."""
         return any(feature.lexical for feature in self.features)
 
     @property
     def ending(self) -> str:
-        """The end of its files' names."""
+        """The ending of the names of files."""
         return self.format.suffix + self.compression.suffix
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
-    """Where the rules go, and the format's glue rules, if it has any; how their files are made.
+    """Paths of the rules and of the format's glue rules, and the way to write files.
 
-    A decoder's configuration, where the format has one, gets the name of the rules' file, with other endings.
-
-    With `final` it is grammars by sentence that are written, into the folder of `path`, which will have that name.
+    If the format has a decoder configuration, its path is that of the rules with another ending. With `final`, the
+    export
+    is one grammar per sentence; `path` is in a working folder that will be renamed to `final`.
     """
 
     path: Path
@@ -129,7 +132,7 @@ class OutputFiles:
     final: Path | None = None
 
     def put(self, path: Path, lines: Sequence[str]) -> ExportedFile:
-        """Write lines to a file beside the rules."""
+        """Write lines to a file beside the rules, and return the file."""
         with self.compress(path) as file:
             file.write("".join(line + "\n" for line in lines).encode())
         return ExportedFile(path.name, file.bytes, file.sha256)
@@ -138,7 +141,7 @@ class OutputFiles:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Report = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Make the view `scored` of the store's rules that the plan's filters leave; returns what each left, and all.
+    """Make the view `scored` of the rules that pass the filters; return the counts after each filter, and the total.
 
     Raises `ExportError`.
     """
@@ -167,8 +170,9 @@ def score_rules(
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Make the view `scored` of the rules that pairs have brought since then, as far as the plan's filters leave them,
-    and of those that share a side with one; the table `fresh` tells them apart. Returns whether there are new pairs.
+    """Make the view `scored` of rules of new pairs that pass the filters, and of rules that share a side with one.
+
+    The table `fresh` has the rules of new pairs. Returns whether there are new pairs.
     """
     if not load_new_rules(scratch, snapshot, since, plan.options.counted, plan.shape):
         return False
@@ -179,7 +183,7 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
 def _filter_and_score(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, least_seen: float = 0
 ) -> tuple[list[FilterCount], int]:
-    """Make the view `scored` of the view `rules`; returns what each filter left, and all."""
+    """Make the view `scored` from the view `rules`; return the counts after each filter, and the total."""
     side = pipeline_of(snapshot.settings()).source
     filters = apply_filters(
         scratch, plan.options, plan.samples, side, both_sides=plan.both_sides, lexicon=plan.format.lexicon
@@ -193,9 +197,9 @@ def _filter_and_score(
 
 
 def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
-    """Make the view `scored`: the rules kept, with their counts, sums and features.
+    """Make the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    All rules are seen at least `least_seen` times, where these are only some of them.
+    `least_seen` is the smallest number of times that any rule is seen, if these are not all rules.
     """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
@@ -232,9 +236,9 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
 def write_rules(
     scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Heard
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules of the view `scored`, and the format's glue rules; or grammars by sentence.
+    """Write the rules of the view `scored` and the format's glue rules, or one grammar per sentence.
 
-    Sentences of a test set go through `side`. Returns the number of rules, and the files, that of the rules first.
+    `side` divides the sentences of a test set. Returns the number of rules, and the files, with the rules' file first.
     """
     features, format = plan.features, plan.format
     if output.final is not None:
@@ -253,7 +257,7 @@ def write_rules(
 def _write_configuration(
     plan: ExportPlan, path: Path, output: OutputFiles, by_sentence: bool = False
 ) -> Iterator[ExportedFile]:
-    """Write the files of a decoder's configuration; `by_sentence` the rules come with each sentence."""
+    """Write the files of a decoder configuration. With `by_sentence`, each sentence names its own file of rules."""
     format = CDEC if by_sentence else plan.format
     if format.configure is None:
         return
@@ -273,7 +277,7 @@ def _write_lines(
     if format.order == "line":
         query = f"SELECT line FROM (SELECT {line} FROM scored) ORDER BY line"
     else:
-        # Lines are longer than what they are made of, so they are made when all is sorted.
+        # Lines are longer than their columns, so the query sorts before it makes lines.
         rows = format.rows or "scored"
         query = f"SELECT {line} FROM (SELECT * FROM {rows} ORDER BY {format.order})"
     rules = 0
@@ -289,7 +293,7 @@ def _write_lines(
 
 def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
-    # With several threads the rows of a group, and so its dictionaries, would depend on who comes first.
+    # With several threads, row groups and their dictionaries would differ from run to run.
     scratch.run("SET threads = 1")
     scratch.run(
         f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
@@ -303,10 +307,10 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
 def _write_sentences(
     scratch: Scratch, plan: ExportPlan, test_set: TestSet, output: OutputFiles, final: Path
 ) -> list[ExportedFile]:
-    """Write a grammar for each sentence of the test set, and the list of them, which comes first in the result.
+    """Write a grammar for each sentence of the test set, and a list of them; the result begins with the list.
 
-    They are called `grammar.N` and the ending of the compression, for sentence N. The list has the form that cdec takes
-    as input: `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
+    The grammar of sentence N is `grammar.N` with the ending of the compression. The list is input of cdec:
+    `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
     """
     assert CDEC.line is not None
     folder, ending, sentences = output.path.parent, output.path.suffix, test_set.texts
@@ -333,18 +337,19 @@ def _write_sentences(
 
 
 _TEXT = ".txt"
-"""An ending that promises text, in whatever format a kind of grammar usually has."""
+"""Ending of a text file, in the default format of a kind of grammar."""
 GRAMMAR, GLUE = "grammar", "glue"
-"""What files are called, before the suffixes, that have no other name."""
+"""Default file names, without endings."""
 
 
 def decided(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
-    """Return how a kind of grammar is written, to the path if there is one.
+    """Return the resolved options of an export of a kind of grammar.
 
-    A format that is not named is that which the path's name ends in, else the usual one of the kind; likewise the
-    compression, which is none where there is a path whose name says nothing. Raises `UsageError` where name and options
-    contradict each other or the name has another ending, `ExportError` where the kind of grammar has no such format or
-    features.
+    The default format is that of the path's ending, else that of the kind of grammar. The default compression is that
+    of
+    the path's ending; a path without such an ending is not compressed. Raises `UsageError` if path and options disagree
+    or
+    the path has another ending, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
     stem, named = divided_name("" if path is None else path.name)
     promised = promised_format(stem)
@@ -369,7 +374,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     translating = LINKS in notation.offers and not format.words and options.counted is Counted.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
-    # Rules of words with links have words on both sides; words without a translation are what others may have.
+    # A word rule with links has words on both sides. Words without a translation are rules of other kinds.
     both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
     return ExportPlan(
         resolved, format, compression, samples=options.counted.unit, smoothing=smoothing, both_sides=both_sides
@@ -377,7 +382,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
 
 
 def glue_name(name: str) -> str:
-    """Return the name of the glue rules' file beside a grammar's: `.glue` comes before the compression's ending."""
+    """Return the name of the glue rules' file for a grammar's name: `.glue` precedes the ending of the compression."""
     stem, _ = divided_name(name)
     return f"{stem}.{GLUE}{name.removeprefix(stem)}"
 
@@ -419,11 +424,12 @@ class Published:
 def export(
     store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Report | None = None
 ) -> Manifest:
-    """Write the store's grammar to `path`, its manifest (and glue rules, where the format has them) beside it.
+    """Write the store's grammar to `path`, with a manifest and the format's glue rules beside it.
 
-    Without a path it is `grammar` with the endings of format and compression, in the current folder. The same grammar
-    under the same options gives the same bytes. Raises `ExportError`, `UsageError`
-    where name and options contradict each other, and `NothingLearnedError`.
+    The default path is `grammar` in the current folder, with the endings of format and compression. The same grammar
+    and
+    options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
+    disagree.
     """
     plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
@@ -448,9 +454,10 @@ def export(
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Report | None = None
 ) -> Manifest:
-    """Write the store's grammar to a stream, as `export` writes it to a file whose name says nothing.
+    """Write the store's grammar to a stream, in the format and compression that `export` gives a path without an
+    ending.
 
-    Glue rules and the manifest are not written; the manifest is kept in the store's table of exports.
+    Glue rules are not written. The manifest is kept in the store's table of exports.
     """
     name = Path("-")
     plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), name)
@@ -517,7 +524,7 @@ def publish(
 def rehearse(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Report | None = None
 ) -> Published:
-    """Return what `publish` would write and delete for a job now; nothing is left on the disk or in the store."""
+    """Return what `publish` would write and delete for a job now, without a change on the disk or in the store."""
     same = _unchanged(store, versions, options, job)
     if same is not None:
         return replace(same, retired=expired(versions, datetime.now(UTC)))
@@ -530,7 +537,7 @@ def rehearse(
 
 
 def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
-    """Return the last version of a job if it is still there as `latest` and a new one would hold the same."""
+    """Return the last version of a job if it is still `latest` and a new version would equal it, else None."""
     row = store.last_version(job)
     if row is None or row.manifest is None:
         return None
@@ -555,7 +562,7 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
 
 
 def _test_set_digest(options: ExportOptions) -> str | None:
-    """Return the digest of the test set's file; None without one, or if it cannot be read."""
+    """Return the digest of the test set's file, or None without a readable test set."""
     if options.filter_for is None:
         return None
     try:
@@ -567,7 +574,7 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export in the store: as done when the callback gets the manifest and the file, else as failed.
+    """Record an export in the store: as done if the callback gets a manifest and a file, else as failed.
 
     A read-only store keeps no record.
     """
@@ -600,9 +607,9 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
 def _write(
     store: Store, work: Path, plan: ExportPlan, report: Report | None, path: Path, glue: Path, final: Path | None = None
 ) -> Manifest:
-    """Write the rules, and the glue rules if there are any, to new files, by a snapshot; returns their manifest.
+    """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest.
 
-    With `final`, the name that the folder will have, grammars by sentence. Raises `NothingLearnedError`.
+    With `final`, the later name of the folder, write one grammar per sentence. Raises `NothingLearnedError`.
     """
     report, options = report or (lambda *_: None), plan.options
     test_set = _test_set_digest(options)

@@ -1,4 +1,4 @@
-"""Which rules an export holds, how many each filter leaves out, and which can match a sentence of a test set."""
+"""Filters of exports, the number of rules that each removes, and rules that match a sentence of a test set."""
 
 import re
 from bisect import bisect_left
@@ -19,13 +19,13 @@ from hierogram.samplers.grammar.rules import (
 )
 
 _INDEXED = 3
-"""Runs of words are found by their first three words, then compared."""
+"""Maximum length of indexed word runs. Longer runs are found by their first three words, then compared."""
 
 _IS_NONTERMINAL = re.compile(NONTERMINAL + r"\Z")
 
 Run = tuple[str, ...]
 Found = dict[int, list[int]]
-"""Where something begins in sentences, by their numbers."""
+"""Start positions of a word run, by sentence number."""
 
 
 class TestSet:
@@ -47,9 +47,9 @@ class TestSet:
         self._found: dict[Run, Found] = {}
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield numbers of the sentences that a rule with the source side can match some span of, ascending.
+        """Yield the numbers of the sentences with a span that a source side matches, ascending.
 
-        Only sentences with the rarest of its runs are looked at, one when the next is asked for.
+        Only sentences with the rarest run of the side are examined, one per step.
         """
         runs, gaps = _runs(side)
         if not runs:
@@ -67,7 +67,7 @@ class TestSet:
                 yield number
 
     def _find(self, run: Run) -> Found:
-        """Return where the run of words begins, by sentence, ascending; short runs are found once."""
+        """Return the start positions of a word run by sentence, ascending. Results for short runs are cached."""
         first = run[:_INDEXED]
         if first not in self._places:
             return {}
@@ -83,7 +83,7 @@ class TestSet:
 
 
 def _runs(side: str) -> tuple[list[Run], list[int]]:
-    """Return the side's runs of words, and the numbers of nonterminals before, between and after them."""
+    """Return the word runs of a side, and the numbers of nonterminals before, between and after them."""
     runs: list[Run] = []
     gaps = [0]
     words: list[str] = []
@@ -125,10 +125,7 @@ ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
 def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
-    """Return the sentences of a file, one a line, each as `side` makes it.
-
-    Raises `ExportError` where it cannot be read.
-    """
+    """Return the sentences of a file with one sentence per line, divided by `side`. Raises `ExportError`."""
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         return TestSet([side.tokens(line) for line in lines])
@@ -139,10 +136,10 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
 def predicates(
     options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False, lexicon: bool = False
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the filters of single rules: the name, the condition in SQL, and the columns of a rule's shape it reads.
+    """Yield the filters of single rules: name, SQL condition, and shape columns of the condition.
 
-    If no rule has links (not `linked`), words on both sides count as an aligned pair of words. With `both_sides` a rule
-    that is empty on a side is left out, for a `lexicon` one with a Unicode space within a word.
+    If rules have no links (not `linked`), a rule with words on both sides counts as one with an aligned word pair.
+    `both_sides` removes rules with an empty side; `lexicon` removes rules with a Unicode space within a word.
     """
     if lexicon:
         yield "words without Unicode spaces", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
@@ -182,9 +179,9 @@ def apply_filters(
     both_sides: bool = False,
     lexicon: bool = False,
 ) -> list[FilterCount]:
-    """Make the view `kept` of the table `rules`: the rules that all filters leave; returns what each left.
+    """Make the view `kept` of the rules that pass all filters, and return the counts of each filter.
 
-    Sentences of a test set go through `side`. Raises `ExportError`.
+    `side` divides the sentences of a test set. Raises `ExportError`.
     """
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
     found = list(predicates(options, samples, linked, both_sides, lexicon))
@@ -216,9 +213,9 @@ def apply_filters(
 
 
 def _counts(scratch: Scratch, conditions: list[str]) -> list[int]:
-    """Return numbers of rules that meet the first 0, 1, 2, … conditions."""
+    """Return the numbers of rules that meet the first 0, 1, 2, … conditions."""
     if any("SELECT" in condition for condition in conditions):
-        # A membership test cannot stand in an aggregate's filter.
+        # SQL allows no membership test in an aggregate's filter.
         return [
             scratch.row(f"SELECT count(*) FROM rules WHERE {' AND '.join(conditions[:k]) or 'true'}")[0]
             for k in range(len(conditions) + 1)

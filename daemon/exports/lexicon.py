@@ -12,14 +12,14 @@ from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, wor
 from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
 
 FLOOR = 1e-7
-"""What a pair of words has that no pair of the store links (a rule may outlive its last pair by a commit)."""
+"""Weight of a word pair without links in the store. A rule may exist for one commit after its last pair."""
 
 _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
 def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
-    """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs' lines."""
+    """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
     _count_links(scratch, blocks, heard)
     scratch.run("""
         CREATE TABLE lexicon AS
@@ -32,7 +32,7 @@ def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -
 
 
 def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard | None = None) -> None:
-    """Make the view `rules` of all pairs of linked words, which are counted in units of 1/`samples`."""
+    """Make the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
     _count_links(scratch, blocks, heard)
     scratch.run(f"""
         CREATE TABLE loaded AS
@@ -44,7 +44,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard
 
 
 def _count_links(scratch: Scratch, blocks: Blocks, heard: Heard | None) -> None:
-    """Make the table `links` (f, e, n) from blocks of pairs' lines."""
+    """Make the table `links` (f, e, n) from blocks of pairs."""
     scratch.load("pairs", _PAIRS, blocks, heard)
     scratch.run(f"""
         CREATE TABLE links AS
@@ -66,10 +66,7 @@ def _count_links(scratch: Scratch, blocks: Blocks, heard: Heard | None) -> None:
 
 
 def weigh(scratch: Scratch, rules: str) -> None:
-    """Make the table `lexical` (id, lex(e|f), lex(f|e)) for the rules of a table or view.
-
-    Links within rules are looked up and averaged; of words without links only the word is.
-    """
+    """Make the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in a table or view."""
     scratch.run(f"""
         CREATE TABLE unlinked AS
         SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source
@@ -105,7 +102,7 @@ def weigh(scratch: Scratch, rules: str) -> None:
 
 
 def _without_links(rules: str, side: str, part: int, to_target: str, to_source: str) -> str:
-    """Return a query of the rules' words without links on a side, with the logarithms of their weights."""
+    """Return a query of the words without links on one side of rules, with the logarithms of their weights."""
     found = symbols(side)
     terminals = f"list_filter({found}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
@@ -126,7 +123,7 @@ def _without_links(rules: str, side: str, part: int, to_target: str, to_source: 
 
 
 def _positions(alignment: str, part: int) -> str:
-    """Return positions that the links `i-j` of an alignment name on its first or second side, as a list."""
+    """Return SQL for the list of positions on one side of the links `i-j`."""
     return (
         f"(CASE WHEN coalesce({alignment}, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
         f"list_transform(string_split({alignment}, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"
@@ -134,7 +131,7 @@ def _positions(alignment: str, part: int) -> str:
 
 
 def _unlinked(side: str, positions: str) -> str:
-    """Return positions of the side's words that are not among the positions."""
+    """Return SQL for the positions of a side's words that are not in the list `positions`."""
     return (
         f"list_filter(CAST(range(len({side})) AS INTEGER[]), lambda x: "
         f"NOT list_contains({positions}, x) AND NOT {is_nonterminal(f'{side}[x + 1]')})"
@@ -146,6 +143,6 @@ def _units(weight: str) -> str:
 
 
 def _log(units: str, n: str) -> str:
-    """Return the logarithm of the mean of n weights, from the sum of their units."""
+    """Return SQL for the logarithm of the mean of n weights, from their sum in units."""
     mean = f"CAST({units} AS DOUBLE) / {n} / 1125899906842624"
     return f"CAST(round(ln(greatest({mean}, 1e-12)) * 4294967296) AS BIGINT)"

@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
 class Counted(StrEnum):
-    """Say what a rule's count is: its weight for translating, expected uses, or those of one draw."""
+    """The meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
 
     TRANSLATION = "translation"
     MEANS = "means"
@@ -51,16 +51,16 @@ class Counted(StrEnum):
 
     @property
     def unit(self) -> int:
-        """Counts are whole numbers of this part of a use."""
+        """Counts are integers in units of 1/`unit` of a use."""
         return 1 if self is Counted.DRAWN else ONE_USE
 
 
 SMOOTHING = 0.7
-"""Discount of a use in the probabilities of translation grammars."""
+"""Discount of a use in translation probabilities."""
 
 
 MIN_EXPECTED = 0.1
-"""Expected occurrences of a source side in new text, below which a rule that is met once is left out."""
+"""Minimum expected occurrences in new text of the source side of a rule that was used once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class ExportOptions(Options):
 
     @property
     def counted(self) -> Counted:
-        """Return what is counted."""
+        """Return the meaning of the counts."""
         return counted(self.posterior_mean, self.current_sample)
 
 
@@ -187,7 +187,7 @@ class Destination:
 
 
 def counted(posterior_mean: bool, current_sample: bool) -> Counted:
-    """Return which counts the flags select, of which at most one is set."""
+    """Return the meaning of counts that the flags select. At most one flag is set."""
     return Counted.MEANS if posterior_mean else Counted.DRAWN if current_sample else Counted.TRANSLATION
 
 
@@ -198,7 +198,7 @@ def check_counted(posterior_mean: bool, current_sample: bool) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise `OptionError` where versions cannot have the name, which begins the names of their folders."""
+    """Raise `OptionError` if the name cannot begin the names of version folders."""
     if not _NAME.match(name):
         raise OptionError("name", f"{name!r}: letters, digits, and . _ - after the first, at most 100")
 
@@ -276,9 +276,9 @@ class ExportJob(ExportOptions):
             yield (start + number * span).astimezone(self.zone)
 
     def options(self) -> ExportOptions:
-        """Return what is exported."""
+        """Return the options of the export."""
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:
-        """Return where the versions go, and which of them stay."""
+        """Return the folder of versions, and how many are kept."""
         return Versions(self.to, self.name, self.keep, None if self.max_age is None else parse_span(self.max_age))

@@ -1,7 +1,7 @@
-"""Exports on the disk: whole under their names, or not at all, with a manifest; `latest` moves at once; old ones leave.
+"""Exports on disk. A file or version appears whole or not at all; the link `latest` moves atomically.
 
-All is written in a hidden folder beside the destination, which is on the same file system, and renamed from there. The
-folder is locked while its process lives, so that what a killed one left is known, and removed by the next.
+Files are written in a hidden folder on the file system of the destination, and renamed. The folder is locked as long as
+its process lives, so the next process can find and remove the folder of a killed one.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class FilterCount:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file of an export; size and digest are those of what lies on the disk."""
+    """A file of an export, with its size and digest on disk."""
 
     name: str
     bytes: int
@@ -51,13 +51,15 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Where an export comes from, what was left out, and what shows that it is whole.
+    """Origin of an export, filters, and digests of its files.
 
-    `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
-    position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
-    say, in their order, how many rules there were before and after each. The squared Monte-Carlo error of a count is
-    about `variance_a_use` times the count. `grammar_position` is the position of the last transaction that changed
-    pairs or the grammar, `last_event` the last event at `position`, `filter_for_sha256` the digest of the test set.
+    `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
+    the
+    store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the number
+    of
+    rules before and after each filter. The variance of a count is about `variance_a_use` times the count.
+    `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event` the last
+    event at `position`, `filter_for_sha256` the digest of the test set.
     """
 
     manifest_version: int
@@ -84,17 +86,17 @@ class Manifest:
     filter_for_sha256: str | None = None
 
     def text(self) -> str:
-        """Return the manifest as its file holds it."""
+        """Return the text of the manifest file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
 def manifest_path(path: Path) -> Path:
-    """Return where the manifest of an exported file lies: beside it, under its name and `.json`."""
+    """Return the path of the manifest of an exported file: the file's name with `.json` after it."""
     return path.with_name(path.name + ".json")
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return a manifest as it was written; raises `ExportError` where the file is none."""
+    """Return a manifest file as a dictionary. Raises `ExportError` if it is not a manifest."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -106,7 +108,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A folder of versions of one name, and which stay: the newest `keep`, those not older than `max_age`."""
+    """A folder of versions with one name. The newest `keep` versions, not older than `max_age`, are kept."""
 
     folder: Path
     name: str
@@ -116,7 +118,10 @@ class Versions:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """A hidden folder beside the destination, gone in the end; clears away those that killed processes left."""
+    """Make a hidden folder beside the destination, and delete it at the end of the block.
+
+    It also deletes the folders of killed processes.
+    """
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -131,7 +136,7 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _abandoned(folder: Path) -> bool:
-    """Return whether the process that made the folder has ended."""
+    """Return whether the process that made a working folder has ended."""
     try:
         with (folder / _LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +144,7 @@ def _abandoned(folder: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # Its maker may be about to lock it.
+        # A process that has just made the folder may not have locked it yet.
         with suppress(OSError):
             return time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS
         return False
@@ -147,7 +152,7 @@ def _abandoned(folder: Path) -> bool:
 
 @contextmanager
 def only_one(folder: Path, name: str) -> Iterator[None]:
-    """Hold the name within the folder; raises `ExportError` where another process writes to it now."""
+    """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
     path = folder / f".{name}.lock"
     with path.open("a") as lock:
         try:
@@ -158,7 +163,10 @@ def only_one(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Give each file, already whole, its final name, in order; the last one is to be the one that vouches for all."""
+    """Rename complete files to their final names, in order.
+
+    The last file, the manifest, marks the export as complete.
+    """
     for written, _ in files:
         sync(written)
     for written, final in files:
@@ -168,7 +176,7 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
 
 
 def publish_folder(written: Path, final: Path) -> None:
-    """Give a folder of whole files its final name, and lets `latest` beside it lead to it."""
+    """Rename a folder of complete files to its final name, and move the link `latest` to it."""
     for file in written.iterdir():
         sync(file)
     sync(written)
@@ -181,7 +189,7 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """Return a name for a new version: the export's, and the time, in UTC; numbered where the newest is not older."""
+    """Return the name of a new version: name and UTC time, with a number if the newest version is not older."""
     stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
     for newest, last, _ in _stamped(folder, name)[-1:]:
         if stamp <= newest:

@@ -1,8 +1,7 @@
-"""A scratch database for one export: DuckDB, within a bound of memory; what exceeds it goes to files.
+"""A DuckDB database for one export, which keeps more than its bound of memory in files.
 
-The store's rules are loaded into it once, in the order in which they lie there; joining, ranking and sorting a grammar
-is its work. Everything that is computed in it is a function of the rows alone, whatever the threads: sums are of whole
-numbers, and what is written is sorted by what is unique.
+It loads the store's rules once, in the order of the store, and joins, ranks and sorts them. All results depend on the
+rows alone, for any number of threads: sums are of integers, and output is sorted by unique keys.
 """
 
 import os
@@ -32,19 +31,20 @@ Blocks = Iterator[Block]
 Heard = Callable[[int], None]
 
 MEMORY = 256_000_000
-"""Bound of the scratch database's memory, bytes."""
+"""Bound of the database's memory, bytes."""
 
 _ROOM = 8.0
-"""Joining, sorting and writing at once stays in memory where that is this many times as large as what was loaded."""
+"""Joins, sorts and output together stay in memory if the bound is this many times the size of the loaded rows."""
 _ROW_BYTES = 40
-"""What a row takes beside its texts, about."""
+"""Approximate bytes of a row without its texts."""
 
 _PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
 
-# No quotes and no escapes. The first line is left out: at the beginning of a file U+FEFF would be taken for a mark.
-# A name such as `language=zh` in a path is not a column.
+# Values have no quotes and no escapes. The first line is empty and skipped, since U+FEFF at the beginning of a file
+# would
+# be read as a byte order mark. `language=zh` in a path must not become a column.
 _READ = (
     "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
     " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
@@ -54,7 +54,7 @@ _WRITE = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP
 
 
 class Scratch:
-    """The scratch database; made by `scratch`."""
+    """The database of one export; `scratch` makes it."""
 
     def __init__(self, connection: "DuckDBPyConnection", folder: Path, memory: int) -> None:
         self._connection = connection
@@ -67,13 +67,13 @@ class Scratch:
         self._connection.execute(statement, parameters)
 
     def row(self, statement: str) -> tuple[int, ...]:
-        """Return the one row that a query gives."""
+        """Return the row of a query that has one row."""
         found = self._connection.execute(statement).fetchone()
         assert found is not None
         return found
 
     def columns(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query, some thousand at a time."""
+        """Yield the rows of a query in lists of some thousand."""
         cursor = self._connection.cursor()
         cursor.execute(query)
         while rows := cursor.fetchmany(_STREAM_ROWS):
@@ -81,12 +81,12 @@ class Scratch:
         cursor.close()
 
     def arrange(self, table: str, query: str, order: str) -> None:
-        """Make a table of a query's rows in an order, in which `lines` and `numbers` then give them."""
+        """Make a table of a query's rows in a fixed order, which `lines` and `numbers` keep."""
         self.run("SET preserve_insertion_order = true")
         self.run(f"CREATE TABLE {table} AS {query} ORDER BY {order}")
 
     def numbers(self, table: str, names: Sequence[str]) -> "NDArray[np.float64]":
-        """Return columns of numbers of an arranged table, float64[rows, names]."""
+        """Return numeric columns of an ordered table as float64[rows, names]."""
         import numpy as np
 
         columns = ", ".join(f"CAST({name} AS DOUBLE) AS {name}" for name in names)
@@ -94,10 +94,10 @@ class Scratch:
         return np.stack([np.asarray(found[name], np.float64) for name in names], axis=1)
 
     def stage(self, name: str, query: str, *used: str) -> None:
-        """Make a step between the rules and what is written, by a name.
+        """Make a named intermediate result between the rules and the output.
 
-        Where there is room for all steps at once it is a view. Otherwise a table, and the tables that were `used` up
-        go, so that no two steps share the bound of memory.
+        It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `used` tables are
+        dropped, so that only one such table exists at a time.
         """
         if self._loaded * _ROOM <= self._memory:
             self.run(f"CREATE VIEW {name} AS {query}")
@@ -107,15 +107,15 @@ class Scratch:
             self.run(f"DROP TABLE {table}")
 
     def lines(self, query: str) -> Iterator[bytes]:
-        """Yield a query's one column of texts in its order, as lines, in pieces that end anywhere.
+        """Yield the single text column of a query as lines, in byte blocks of any length.
 
-        The database writes them into a pipe while they are taken out.
+        The database writes into a pipe while the caller reads.
         """
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             taken = stack.enter_context(open(read_end, "rb", buffering=0))
             writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="export"))
-            # Closed before the thread is waited for, so that a reader who stops early ends the writing too.
+            # The pipe closes before the thread is joined, so an early end of the reader also ends the writer.
             stack.callback(taken.close)
             written = writer.submit(self._write_lines, query, write_end)
             while piece := taken.read(_STREAM_BYTES):
@@ -130,9 +130,11 @@ class Scratch:
             os.close(pipe)
 
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, heard: Heard | None = None) -> None:
-        """Append blocks to a table (made if new) with the columns, name to type. Empty values come as NULL.
+        """Append blocks to a table with these columns (name to type), which is made if missing.
 
-        The next part is read from the store while the last one is taken in.
+        Empty values become NULL.
+
+        The next block is read from the store while the database loads this one.
         """
         made = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({made})")
@@ -147,7 +149,7 @@ class Scratch:
                     f"read_csv({quoted(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
                     for path, (name, kind) in zip(paths, columns.items(), strict=True)
                 )
-                # Files of one column each, put side by side.
+                # One file per column, joined by position.
                 self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
                 for path in paths:
                     path.unlink()
@@ -172,20 +174,20 @@ class Scratch:
         return (paths, reached) if size else None
 
     def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Append a few thousand rows of simple values to a table, by way of files."""
+        """Append a few thousand rows of simple values to a table, through files."""
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
         block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
         self.load(table, kinds, iter([(len(rows), block)]))
 
 
 def quoted(value: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 @contextmanager
 def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
-    """A scratch database that keeps its files in the folder."""
+    """Open a database whose files are in a folder, and close it at the end of the block."""
     import duckdb
 
     spill = folder / "spill"
@@ -211,14 +213,15 @@ _PAIRS_A_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
 _TOGETHER = {"minimal_uses": "sum"}
-"""How a column of several parts becomes one where it is not the same in all."""
+"""SQL aggregate of each column that differs between the parts of a rule."""
 LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
-"""Columns of uses of rules by their links: `uses` in derivations, and how often they are `composed`."""
+"""Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
 
 
 class ReadState(NamedTuple):
-    """Say how far a store's rules were read: the ids of its newest pair with a derivation and of its newest rule, and
-    how often all rules are `seen`, as discounts have it.
+    """Position up to which a store's rules were read: ids of the newest pair with a derivation and of the newest rule.
+
+    `seen` is the number of times that all rules are seen, for discounts.
     """
 
     pair: int
@@ -230,9 +233,9 @@ def load_rules(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
     heard: Heard | None = None,
 ) -> None:  # fmt: skip
-    """Make the view `rules`: id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
+    """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
-    It counts the pairs of a corpus (its id; None: all pairs). The id is one within the scratch database.
+    The counts are those of a corpus (its id), or of all pairs (None). The id is local to this database.
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
@@ -262,8 +265,8 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
 def _recounted(
     snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Heard | None
 ) -> Blocks:
-    """Count the rules that a corpus's pairs use again, a part of the pairs at a time."""
-    # Here, because it brings the compiled samplers with it.
+    """Yield the rules of a corpus's pairs with their counts, block by block of pairs."""
+    # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.kind import Drawn
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
@@ -283,7 +286,7 @@ def _recounted(
         if counted is Counted.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
-            # The last line of a block has no end.
+            # The last line of a block has no line end.
             sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
             numbers = [*(rules.numbers(name) for name in shape), uses]
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
@@ -316,10 +319,11 @@ def load_pair_uses(
 def load_new_rules(
     scratch: Scratch, snapshot: Snapshot, since: ReadState, counted: Counted, shape: Collection[str]
 ) -> bool:
-    """Make the view `rules` of the rules that new pairs use, and all that share a side with one, as `load_rules` does,
-    those of new pairs with the links of `link_rules`. The table `fresh` (source, target) has those that are new.
+    """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
 
-    Returns whether a pair is new: has a derivation since then.
+    Rules of new pairs have the links of `link_rules`. The table `fresh` (source, target) has the new rules. Returns
+    whether
+    a pair has had a derivation only since then.
     """
     if next(snapshot.iterate_derivations(1, after_id=since.pair), None) is None:
         return False
@@ -346,7 +350,7 @@ def _different(scratch: Scratch, side: str) -> list[str]:
 
 
 def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
-    """Add the compositions of the table `inner_uses` that new text asks for to the view `rules`; take others out."""
+    """Add the compositions of the table `inner_uses` that new text needs to the view `rules`, and remove the others."""
     of_shape = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
@@ -373,17 +377,20 @@ def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Rules share a bucket by chance so seldom that few compositions are written out in vain."""
+"""Number of hash buckets. Collisions, which write out a composition in vain, are rare."""
 
 
 class _Text:
-    """The text of all pairs: its n-grams, and which compositions it has twice, by keys in a table of fixed size."""
+    """The text of all pairs: n-grams, and compositions that occur twice, by hashes in a table of fixed size."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, least: float) -> None:
-        """Read all pairs; `least` are the occurrences of a source side for which new text asks for a rule."""
+        """Read all pairs.
+
+        `least` is the expected occurrences of a source side in new text from which a rule is kept.
+        """
         import numpy as np
 
-        # Here, because it brings the compiled samplers with it.
+        # A late import, since it loads the compiled samplers.
         from hierogram.daemon.learning.kinds.pairs import load_pairs
         from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
 
@@ -397,14 +404,15 @@ class _Text:
             self._met[different] = np.minimum(self._met[different] + times, _TWICE)
 
     def _of(self, batch: "Batch") -> "Compositions":
-        # Here, because it brings the compiled samplers with it.
+        # A late import, since it loads the compiled samplers.
         from hierogram.samplers.forests.compositions import compositions
 
         return compositions(batch, ONE_COMPOSITION, self._ngrams)
 
     def compositions(self, batch: "Batch") -> "Fragments":
-        """Return the compositions of pairs, but for those that are surely met once and have a source side that is
-        expected less than `least` times."""
+        """Return the compositions of pairs, without those that occur once and whose source side is expected < `least`
+        times.
+        """
         import numpy as np
 
         found = self._of(batch)
@@ -412,8 +420,8 @@ class _Text:
         return found.chosen(twice | (found.expected >= self._least))
 
     def leave_out(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete those of the rows of a table whose source side is expected less than `least` times."""
-        # Here, because it brings the compiled samplers with it.
+        """Delete the `rows` of a table whose source side is expected less than `least` times."""
+        # A late import, since it loads the compiled samplers.
         from hierogram.samplers.forests.recurrence import expected_occurrences
 
         scratch.run("CREATE TABLE unasked (place BIGINT)")
@@ -429,9 +437,9 @@ class _Text:
 
 
 def link_rules(scratch: Scratch) -> None:
-    """Give every rule of the view `rules` the alignment that most of its uses in the table `inner_uses` have.
+    """Set the alignment of each rule in the view `rules` to its most frequent one in the table `inner_uses`.
 
-    Of alignments that are as frequent the one that sorts first is taken.
+    Ties are broken by sort order.
     """
     scratch.run("""
         CREATE TABLE inner_alignments AS
@@ -455,14 +463,15 @@ def _pair_uses(
     snapshot: Snapshot, corpus: int | None, counted: Counted | None, text: _Text | None, shape: Collection[str],
     after: int = 0,
 ) -> Blocks:  # fmt: skip
-    """Yield columns `LINKED` and `shape` of the rules that pairs use, those with the same links together.
+    """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
-    Of their derivations, where it is said what is `counted`; and of compositions of a text. Pairs are those with an id
+    Rules are those of derivations, if `counted` says which, and those of compositions of a text. Pairs are those with
+    an id
     above `after`.
     """
     import numpy as np
 
-    # Here, because it brings the compiled samplers with it.
+    # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
@@ -476,7 +485,7 @@ def _pair_uses(
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus, after):
         loaded = kind_of(settings).load(rows, settings)
-        # Only such pairs have links: `LINKS` of their kind says so.
+        # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
         found: list[tuple[RuleLinks, NDArray[np.int64]]] = []
@@ -490,7 +499,7 @@ def _pair_uses(
             fragments, state = fragments_of(records), decode_states(batch.forests, current)
             deltas = add_fragments(deltas, batch, fragments)
             found.append((fragment_links(deltas, batch, fragments), fragments.weights))
-            # A pair without a record expects to use its present tree.
+            # A pair without recorded averages has the expected uses of its present derivation.
             alone = np.diff(records.offsets) == 0
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(alone))
             found.append(_all_count(rule_links(deltas, batch, state, alone), ONE_USE))
@@ -515,12 +524,12 @@ def _pair_uses(
             link_texts(links),
             *(number_texts(column.astype(np.int64)) for column in numbers),
         )
-        # The last line of a block has no end.
+        # The last line of a block has no line end.
         yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
 
 
 def _all_count(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
-    """Return uses of rules, each of which counts for as much."""
+    """Return the uses of rules with equal weight."""
     import numpy as np
 
     return links, np.full(len(links.entries), weight, np.int64)

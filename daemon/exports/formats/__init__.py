@@ -1,1 +1,1 @@
-"""Formats of exported grammars, each a module: how a rule becomes a line, and a line a rule again."""
+"""Formats of exported grammars, one module per family: a rule as a line, and a line as a rule."""

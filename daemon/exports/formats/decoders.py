@@ -64,15 +64,15 @@ NAMES = {
     "two_words": "IsTwoWords",
     "minimal": "IsMinimal",
 }
-"""Names of features in the file, which `thrax` has, too."""
+"""Feature names in cdec and Thrax files."""
 
 _LN_10 = math.log(10)
 _UNKNOWN_VALUE = -100
-"""What Joshua and Moses have for a word that no rule translates."""
+"""Score that Joshua and Moses give a word without a rule."""
 
 
 def _escaped(bar: str, left: str, right: str) -> str:
-    """Return the word of a symbol `x` with others in the place of bars and brackets."""
+    """Return an SQL expression for the word of symbol `x` with bars and brackets replaced."""
     return f"replace(replace(replace({word('x')}, '|', '{bar}'), '[', '{left}'), ']', '{right}')"
 
 
@@ -98,8 +98,8 @@ def _cdec_line(features: Chosen) -> str:
 
 
 def _configure_cdec(grammar: str | None, _: str | None, features: Chosen) -> list[ConfigurationFile]:
-    """Return `cdec.ini`, which names the weights, and the weights; without a language model, which the caller adds."""
-    # Logarithms are to base 10 here, and a word counts -1 / ln 10.
+    """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
+    # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
     weights = {
         NAMES[own.name]: DEFAULT_WEIGHTS.get(own.name, 0.0) * (_LN_10 if own.logarithmic else 1.0) for own in features
     }
@@ -123,7 +123,7 @@ def _configure_cdec(grammar: str | None, _: str | None, features: Chosen) -> lis
 
 
 def read_named(line: str, _: Chosen, base: float = 10.0) -> ReadRule:
-    """Read a line with features by name, whose count is a logarithm to the base."""
+    """Read a line with named features, whose count is a logarithm to `base`."""
     fields, count = line.split(" ||| "), f"{NAMES['count']}="
     found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
     return ReadRule(fields[1], fields[2], next(found, None))
@@ -171,18 +171,18 @@ def _joshua_glue(none: str, used: str) -> list[str]:
 
 
 def _configure_joshua(grammar: str | None, glue: str | None, features: Chosen, named: bool) -> list[ConfigurationFile]:
-    """Return `joshua.config`, the weights in it; without a language model, which the caller adds."""
+    """Return `joshua.config` with the weights. The user adds the language model."""
     weights = {}
     for place, feature in enumerate(features):
-        # Joshua turns the sign of values without a name, but not of those with one.
+        # Joshua changes the sign of unnamed values only.
         sign = 1 if feature.logarithmic != named else -1
         weights[_JOSHUA_NAMES[feature.name] if named else f"pt_{place}"] = sign * DEFAULT_WEIGHTS.get(feature.name, 0.0)
-    # The language model's logarithms are to base 10, and a word counts -1 / ln 10.
+    # Joshua takes language-model logarithms to base 10, and counts a word as -1 / ln 10.
     weights |= {
         "lm_0": DEFAULT_WEIGHTS[LM] * _LN_10,
         "WordPenalty": -DEFAULT_WEIGHTS[WORDS] * _LN_10,
         "OOVPenalty": DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE,
-        # Of glue rules, the one value is 1 once its sign is turned.
+        # The value of a glue rule is -1, and Joshua changes its sign.
         **({} if named else {"glue_0": DEFAULT_WEIGHTS[GLUE]}),
     }
     lines = [
@@ -213,7 +213,7 @@ JOSHUA = Format(
     features=_JOSHUA_FEATURES,
     line=partial(_joshua_line, named=False),
     read=_read_dense,
-    # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
+    # The feature of the glue grammar is separate from those of the main grammar.
     glue=_joshua_glue("0", "-1"),
     configure=partial(_configure_joshua, named=False),
 )
@@ -231,10 +231,10 @@ THRAX = Format(
 
 
 _GAP = "[X][X]"
-"""A nonterminal; a link gives its number."""
+"""A nonterminal of Moses. Links pair nonterminals, not numbers."""
 
 MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
-"""The scores that rule tables of other programs have."""
+"""Scores of a Moses rule table, in order."""
 
 
 def _moses_side(side: str) -> str:
@@ -255,7 +255,7 @@ def _moses_line(features: Chosen) -> str:
 def _read_moses(line: str, _: Chosen) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-    # A word may have several links, of which this keeps one; a nonterminal has one.
+    # A nonterminal has one link. Of a word's links this keeps one.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
     gaps = [place for place, symbol in enumerate(left) if symbol == _GAP]
     for number, place in enumerate(gaps, 1):
@@ -264,7 +264,7 @@ def _read_moses(line: str, _: Chosen) -> ReadRule:
 
 
 def _configure_moses(grammar: str | None, glue: str | None, features: Chosen) -> list[ConfigurationFile]:
-    """Return `moses.ini`, the weights in it; without a language model, which the caller adds."""
+    """Return `moses.ini` with the weights."""
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),

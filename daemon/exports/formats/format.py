@@ -1,9 +1,9 @@
-"""A format: how a rule becomes a line, in SQL over the columns of a scored rule, and how a line is read.
+"""A format: SQL that makes a line from the columns of a scored rule, and a function that reads the line.
 
-The columns are `source`, `target` (in the store's notation), `alignment` (links of words), those of the format's shape,
-the values of `FEATURES`, and `uses`, `source_uses`, `target_uses` (its count, and the sums over the rules with that
-side, in units). `seen`, `source_seen`, `target_seen` and `all_seen` are the same of what discounts are taken from: a
-use of each rule, less where it is expected to be used less than once.
+Columns are `source`, `target` (in the store's notation), `alignment` (links of words), the format's `shape`, the
+features `FEATURES`, and `uses`, `source_uses`, `target_uses`: the rule's count, and the sums over rules with the same
+source and target, in units. `seen`, `source_seen`, `target_seen` and `all_seen` are the same sums of what discounts are
+subtracted from: one use of each rule, or its expected uses if these are fewer.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,9 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A value of a rule: its name, what it is, how it is computed, and what it weighs where nobody has tuned it.
+    """A feature of a rule: name, description, SQL expression, and default weight.
 
-    Decoders take the logarithm of what is `logarithmic`, and weigh other values as they are. `shape` are the columns of
-    a rule's shape that it is computed from.
+    Decoders take the logarithm of a `logarithmic` feature. `shape` names the shape columns in the expression.
     """
 
     name: str
@@ -32,9 +31,11 @@ class Feature:
 
 
 def _probability(name: str, of: str, given: str, weight: float) -> Feature:
-    """Return a share of the counts with one side, less the discounts; their mass goes where the other side is seen.
+    """Return the feature of a smoothed conditional probability: discounted share of the counts with one side.
 
-    See `docs/model.md`, Smoothed probabilities [Foster, Kuhn & Johnson 2006].
+    The discounts' mass goes to the frequency of the other side. See `docs/model.md`, Smoothed probabilities [Foster,
+    Kuhn &
+    Johnson 2006].
     """
     value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
     return Feature(name, f"share of the counts with that {given} side, smoothed", value, weight, logarithmic=True)
@@ -88,10 +89,11 @@ FEATURES = (
 )
 
 SPAN, POPS = 20, 1000
-"""Words that a rule may cover, and places that are popped of each span, in configurations for other decoders."""
+"""Maximum words of a rule's span, and hypotheses popped per span, in configurations for other decoders."""
 LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
-"""What decoding counts: the log probability of the target, its words, rules, parts put together from left to right,
-source words passed through, target words that the language model does not know."""
+"""Features of decoding: log probability of the target, target words, rules, glue rules, untranslated source words, and
+target words unknown to the language model.
+"""
 DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight} | {
     LM: 0.35,
     WORDS: 1.0,
@@ -100,7 +102,7 @@ DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if featu
     UNKNOWN: -5.0,
     LM_UNKNOWN: -1.0,
 }
-"""Weights where nobody has tuned them; features that are not named weigh nothing."""
+"""Default weights. A feature without an entry has weight 0."""
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
@@ -108,14 +110,14 @@ BY_NAME = {feature.name: feature for feature in FEATURES}
 Chosen = Sequence[Feature]
 
 ConfigurationFile = tuple[str, Sequence[str]]
-"""What ends its name, and its lines."""
+"""Ending of a configuration file's name, and its lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRule:
-    """A rule as an export writes it; the count is None where the format or the choice of features leaves it out.
+    """A rule in an export. The count is None if the format, or the choice of features, omits it.
 
-    Its sides set it apart from all others: nonterminals that are linked have the same number on both.
+    The sides identify the rule: linked nonterminals have the same number.
     """
 
     source: str
@@ -127,19 +129,24 @@ class ReadRule:
 class Format:
     """A format by its `name`.
 
-    `line` makes the SQL expression of a rule's line from the chosen features. `read` reads such a line, given the
-    chosen features; raises `ValueError`, `IndexError` or `KeyError` where it is none. A format without them is a table
-    of columns, which the scratch database writes and reads itself. `features` are those that may be chosen; with
-    `fixed` all are written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that
-    it needs of `scope`, `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines,
-    `header` comes first, `glue` is the lines of a file of glue rules. `suffix` ends the
-    names of files, before that of the compression; `compression` is the default. Programs that read a format whose
-    default is gzip or none cannot read zstd, so such files are never written. `needs` is what a kind of grammar has to
-    offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing. With `words` its lines are pairs
-    of linked words and not rules; `rows` is an SQL query of the lines' content, if that is not each rule. A `lexicon`
-    leaves out words that contain Unicode spaces, since its readers divide lines there. `configure` makes files of a
-    decoder's configuration from the names of the files of rules (None: they come with each sentence) and of glue rules
-    (None: there are none), and the features.
+    `line` returns the SQL expression of a rule's line for the chosen features. `read` parses such a line; it raises
+    `ValueError`, `IndexError` or `KeyError` if the line has another form. A format without both is a table of columns,
+    which
+    DuckDB writes and reads. `features` are the available features; `fixed` formats write all of them. A format with
+    `alignments` shows the links of a rule's words. `shape` lists the columns it needs of `scope`, `nonterminals`,
+    `source_terminals` and `target_terminals`. `order` sorts the lines, `header` precedes them, and `glue` is the
+    content of
+    the file of glue rules. `suffix` ends the file name, before the suffix of the `compression`, which is the default
+    one.
+    Programs that read a format with default gzip or none cannot read zstd, so the format refuses it. `needs` is what
+    the
+    kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words` writes pairs of
+    linked
+    words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with Unicode spaces, because
+    its
+    readers divide lines there. `configure` returns files of a decoder configuration from the file names of rules (None:
+    one
+    file per sentence) and glue rules (None: no glue rules), and the features.
     """
 
     name: str
@@ -162,7 +169,7 @@ class Format:
     configure: Callable[[str | None, str | None, Chosen], Sequence[ConfigurationFile]] | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
-        """Raise `ValueError` where the format cannot write a feature, or leaves no choice."""
+        """Raise `ValueError` if the format cannot write one of the features, or always writes all."""
         if names is None:
             return
         if self.fixed:
@@ -177,13 +184,13 @@ class Format:
             raise ValueError(f"programs that read {self.name} cannot read zstd: use gzip (.gz) or no compression")
 
     def serves(self, notation: Notation) -> bool:
-        """Return whether the format can write grammars of the kind."""
+        """Return whether the format can write this kind of grammar."""
         return self.needs is None or self.needs in notation.offers
 
     def of_grammar(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the names of the features to write of a kind of grammar; lexical weights need linked words.
+        """Return the names of the features of a kind of grammar; lexical weights need linked words.
 
-        Raises `ValueError` where the kind has no such feature.
+        Raises `ValueError` if the kind lacks a feature.
         """
         if LINKS in notation.offers or self.fixed:
             return None if names is None else tuple(names)
@@ -195,7 +202,7 @@ class Format:
         return tuple(names)
 
     def chosen(self, names: Sequence[str] | None) -> list[Feature]:
-        """Return the features that are written, in the format's order."""
+        """Return the written features, in the order of the format."""
         return [BY_NAME[name] for name in self.features if names is None or name in names]
 
 
@@ -203,32 +210,32 @@ ESCAPED = r"\\"[:1]
 
 
 def concatenated(*parts: str) -> str:
-    """One text of the parts, none of which is NULL; by one function, since each `||` copies all that is before it."""
+    """Return SQL that concatenates non-NULL parts by one function; each `||` would copy the text before it."""
     return f"concat({', '.join(parts)})"
 
 
 def spaced(*parts: str) -> str:
-    """One text of the parts, none of which is NULL, with spaces between them."""
+    """Return SQL that concatenates non-NULL parts with spaces between them."""
     return f"concat_ws(' ', {', '.join(parts)})"
 
 
 def is_nonterminal(symbol: str) -> str:
-    """Return whether the symbol (an SQL expression) is a nonterminal in the store's notation."""
+    """Return an SQL condition: the symbol is a nonterminal in the store's notation."""
     return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
 
 
 def word(symbol: str) -> str:
-    """Return the word that a terminal symbol stands for: the backslash before an odd one taken off."""
+    """Return SQL for the word of a terminal symbol, without the backslash of an escaped word."""
     return f"(CASE WHEN starts_with({symbol}, '{ESCAPED}') THEN substr({symbol}, 2) ELSE {symbol} END)"
 
 
 def symbols(side: str) -> str:
-    """Return the side's symbols as a list."""
+    """Return SQL for the list of a side's symbols."""
     return f"(CASE WHEN {side} = '' THEN CAST([] AS VARCHAR[]) ELSE string_split({side}, ' ') END)"
 
 
 def is_plain(side: str, characters: str) -> str:
-    """Return whether none of the characters is in the side but for the brackets of its nonterminals."""
+    """Return an SQL condition: outside the brackets of nonterminals the side has none of the characters."""
     own = " AND ".join(f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]")
     none = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
     others = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
@@ -236,7 +243,7 @@ def is_plain(side: str, characters: str) -> str:
 
 
 def mapped(side: str, terminal: str, nonterminal: str) -> str:
-    """Return the side with every symbol `x` written as the expressions say."""
+    """Return SQL for a side in which the expressions replace each terminal and nonterminal `x`."""
     return (
         f"array_to_string(list_transform({symbols(side)}, lambda x: "
         f"CASE WHEN {is_nonterminal('x')} THEN {nonterminal} ELSE {terminal} END), ' ')"
@@ -244,7 +251,7 @@ def mapped(side: str, terminal: str, nonterminal: str) -> str:
 
 
 def links(source: str, target: str, alignment: str) -> str:
-    """Return the links of a rule as text, sorted: those of its words, and of its nonterminals, each with itself."""
+    """Return SQL for the sorted links of a rule: those of words, and one of each nonterminal with its counterpart."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
@@ -255,7 +262,7 @@ def links(source: str, target: str, alignment: str) -> str:
 
 
 def plain(value: str) -> str:
-    """Write whole numbers exactly, others to six digits; an exponent follows a decimal point, as cdec wants it."""
+    """Return SQL for a number: exact integers, or six digits, with the decimal point that cdec needs in exponents."""
     return f"plain_number({value})"
 
 

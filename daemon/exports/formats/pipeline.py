@@ -1,6 +1,6 @@
-"""Files that other tools of a translation pipeline read: dictionaries, shortlists, priors, vocabulary maps.
+"""Files for other tools of a translation pipeline: dictionaries, shortlists, priors, vocabulary maps.
 
-Those of word pairs count the links of the store's pairs; those of phrases are made of the rules without nonterminals.
+Word pairs are counted from the links of the store's pairs; phrase pairs are the rules without nonterminals.
 """
 
 from functools import partial

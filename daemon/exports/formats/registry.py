@@ -1,4 +1,4 @@
-"""The formats by name. A new one is a module here and an entry in `FORMATS`."""
+"""Registry of formats by name. A new format is a module in this folder and an entry in `FORMATS`."""
 
 from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.exports.formats.decoders import CDEC, JOSHUA, MOSES, THRAX
@@ -11,37 +11,37 @@ from hierogram.samplers.grammar.kinds import Notation
 FORMATS: dict[str, Format] = {
     format.name: format for format in (CDEC, MOSES, JOSHUA, THRAX, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)
 }
-"""A kind of grammar is written in the first of these that serves it, unless another one is named."""
+"""Formats of grammars. The default of a kind of grammar is the first one that can write it."""
 
 
 FILES: dict[str, Format] = {
     format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE)
 }
-"""Files for other tools, which hold less than a grammar."""
+"""Formats of files for other tools, which do not hold a whole grammar."""
 
 EVERY: dict[str, Format] = {**FORMATS, **FILES}
 
 
 def find_format(name: str) -> Format:
-    """Return the format with the name; raises `ValueError` where there is none."""
+    """Return the format with a name. Raises `ValueError`."""
     if name not in EVERY:
         raise ValueError(f"there is no format {name!r}; there are {', '.join(EVERY)}")
     return EVERY[name]
 
 
 def usual_format(notation: Notation) -> Format:
-    """Return the format in which a kind of grammar is written unless another one is named."""
+    """Return the default format of a kind of grammar."""
     return next(format for format in FORMATS.values() if format.serves(notation))
 
 
 def check_kind(format: Format, notation: Notation) -> None:
-    """Raise `ValueError` where the format is not one for this kind of grammar."""
+    """Raise `ValueError` if the format cannot write this kind of grammar."""
     if not format.serves(notation):
         suited = ", ".join(other.name for other in EVERY.values() if other.serves(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
 
 
 def promised_format(name: str) -> Format | None:
-    """Return the format that a file's name, with or without a compression's ending, ends in; None where none fits."""
+    """Return the format of a file name's ending, with or without an ending of compression, or None."""
     stem, _ = divided_name(name)
     return next((format for format in EVERY.values() if stem.endswith(format.suffix)), None)

@@ -1,4 +1,4 @@
-"""Tables for analysis: JSON lines, tab-separated values, Parquet; sides in the store's notation, plain values."""
+"""Tables for analysis: JSON lines, TSV, Parquet. Sides are in the store's notation, values are linear."""
 
 import csv
 import json
@@ -34,7 +34,8 @@ def _tab_line(features: Chosen) -> str:
     values = []
     for name in columns(features):
         if name in _TEXTS:
-            # In quotes, as readers of such tables want it, where it has one, or what some take for a line's end.
+            # A value with a quotation mark or a carriage return needs quotation marks, since readers take the latter
+            # for a line end.
             odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
             values.append(f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
         else:

@@ -6,7 +6,7 @@ from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
 _FEATURES = ("p_target_given_source", "count")
 
-# The pieces between the spaces of a fragment: `(NN))` is a frontier, `(DT` a label within, `the)` a word.
+# Pieces of a fragment between spaces: `(NN)` is a frontier node, `(DT` an inner label, `the)` a word.
 _FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
 _FLAT = f"""array_to_string([
     CASE WHEN {_FRONTIER} THEN '[' || rtrim(piece[2:], ')') || ']'
@@ -21,7 +21,7 @@ def _read_fragment(line: str, _: Chosen) -> ReadRule:
 
 
 def _read_flat(line: str, _: Chosen) -> ReadRule:
-    # From behind, because a word of the flat rule may be `|||`; in a fragment a bracket comes after it.
+    # Split from the end, because a word of the flat rule may be `|||`; in a fragment, a bracket follows it.
     _rule, values, fragment = line.rsplit(" ||| ", 2)
     return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
 
