@@ -1,1 +1,1 @@
-"""The library: what `import hierogram` gives, and commands and HTTP are skins of."""
+"""The Python library. `import hierogram` gives its names; commands and HTTP routes call it."""

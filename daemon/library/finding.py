@@ -1,4 +1,4 @@
-"""Find rules by their sides or words, as people type them."""
+"""Search for rules by sides or words in the spelling of a person."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 
 
 class FoundRules(NamedTuple):
-    """Rules, and whether their words differ from what was typed in accents or capital letters."""
+    """Found rules, and whether their spelling differs from the query in accents or capital letters."""
 
     rules: list[RuleRow]
     respelled: bool = False
@@ -29,15 +29,15 @@ def find_rules(
     after: tuple[float, str, str] | None = None,
     drawn: bool = False,
 ) -> FoundRules:
-    """Return rules with these sides, and with words on either side, most often used first, as `Store.find_rules` does.
+    """Return the most used rules with these sides and with these words on either side.
 
-    What is typed is looked for as it is, in a store of parts with its words divided, in one that divides text with
-    tokens in the place of words, at last in other spellings.
+    The query is tried as it is, then divided as the store divides text, into word parts or tokens, then in other
+    spellings. Arguments are those of `Store.find_rules`.
     """
     look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
     wanted: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
     for sides in _divisions(store.settings()):
-        # Each side divides words in its own way.
+        # Each side has its own tokenizer.
         lots = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
         with suppress(RuleNotationError):
             one, other = (
@@ -52,11 +52,11 @@ def find_rules(
 
 
 def _divisions(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
-    """Yield how the words of source and target may be divided into what the store has."""
+    """Yield the ways to divide source and target text into the units of the store."""
     if settings.bpe_merges:
         words = TextPipeline(joins=settings.bpe_merges)
         yield words.source, words.target
-    # What divides text may not be installed where somebody only looks.
+    # A machine that only reads the store may lack the tokenizer's package.
     with suppress(UsageError):
         texts = pipeline_of(settings)
         if texts.rules is not None:

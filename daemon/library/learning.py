@@ -1,4 +1,4 @@
-"""Learning as an iterator of its sweeps, which ends in good order however its reader does."""
+"""Learning as an iterator over sweeps."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,19 +14,21 @@ from hierogram.storage.store import Store
 
 
 class _EndedError(Exception):
-    """Ends aligning where the reader wants no more."""
+    """The caller has stopped the run, so alignment ends."""
 
 
 class Learning:
-    """A run of learning; iterating over it takes one sweep at a time, `run` takes all of them.
+    """A run of learning. Iteration performs one sweep at a time, `run` performs all of them.
 
-    Pairs that came without links are aligned first. A run that was interrupted, and had as many `sweeps` (None: any),
-    is continued to the same end. A reader that leaves the loop, or Ctrl-C, ends it after the sweep at hand, which is
-    committed. An exception that a notebook keeps also keeps the loop: then it ends when the store next learns, or is
-    closed. While the reader has a sweep in hand nothing is sampled, and the store holds what was last committed.
-    `report` is there when it has ended, `aligned` from the first sweep on. What fails is raised by the iterator.
+    The run first aligns pairs without links. An interrupted run with the same number of `sweeps` (None: any number)
+    continues, with the same result. After a `break` or Ctrl-C, the run ends after the present sweep, which is
+    committed.
+    In a notebook, a kept exception keeps the loop alive; the run then ends when the store learns again or closes.
+    Between two sweeps nothing is sampled, and the store holds the last commit. `report` is set at the end of the run,
+    `aligned` from the first sweep on. The iterator raises the errors of the run.
 
-    Both are `align`, `sample` and `finish` in a thread; a program that hears signals itself calls these, one by one.
+    Iteration and `run` call `align`, `sample` and `finish` in a thread. A program with its own signal handlers calls
+    these three itself.
     """
 
     def __init__(self, store: Store, sweeps: int | None, options: LearnOptions) -> None:
@@ -38,16 +40,16 @@ class Learning:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._begun: int | None = None
-        """Id of the run that began here."""
+        """Id of the run that this object began."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
     def __iter__(self) -> Iterator[LearnProgress]:
-        """Take sweeps and yield what is known after each; raises what `learn` raises."""
+        """Perform the sweeps, and yield the progress after each. Raises the errors of the run."""
         return self._taken(wait=True)
 
     def run(self, progress: Callable[[LearnProgress], None] | None = None) -> LearnReport:
-        """Take all sweeps, and return what was done; `progress` hears of each."""
+        """Perform all sweeps, and return the report. `progress` is called after each sweep."""
         for sweep in self._taken(wait=False):
             if progress is not None:
                 progress(sweep)
@@ -57,8 +59,11 @@ class Learning:
     def align(
         self, progress: Callable[[int, int], None] | None = None, workers: LotWorkers | None = None
     ) -> AlignReport:
-        """Align the pairs that came without links, by `workers` where there are any, and those whose links people
-        corrected; `progress` hears how far. The run is on record before the first pair is aligned."""
+        """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
+
+        `progress` is called with the numbers of done and of all pairs. The run is recorded before the first pair is
+        aligned.
+        """
         threads = self._options.threads
         if run_to_continue(self._store, self._sweeps) is None:
             self._begun = take_up_run(self._store, self._sweeps).id
@@ -67,30 +72,30 @@ class Learning:
         return self.aligned
 
     def continued(self) -> LearningRun | None:
-        """Return the interrupted run that `sample` would go on with; None where none was interrupted."""
+        """Return the interrupted run that `sample` would continue, or None."""
         run = run_to_continue(self._store, self._sweeps)
         return None if run is None or run.id == self._begun else run
 
     def sample(
         self, progress: Callable[[LearnProgress], None], stop: Callable[[], bool] = lambda: False
     ) -> LearnReport:
-        """Take the sweeps, until `stop` says so; `finish` is due when the report, if it is `finished`, has arrived.
+        """Perform sweeps until `stop` returns True. If the report is `finished`, call `finish` once it is delivered.
 
-        Until then, the same call returns that report again.
+        Until then, a repeated call returns the same report.
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.chain is not None:
-            # Workers have threads of their own.
+            # Each worker has several threads.
             options = replace(options, threads=options.threads or 1)
         self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
         return self.report
 
     def finish(self) -> None:
-        """Note that the run is over, and its report known."""
+        """Record the end of the run, after its report is delivered."""
         self._store.finish_run()
 
     def stop(self) -> None:
-        """End it after the sweep at hand, commit that, and wait for it; what has ended stays as it is."""
+        """Stop the run after the present sweep, commit the sweep, and wait for the end. An ended run stays as it is."""
         self._stopped.set()
         self._asked.release()
         if self._thread is not None:
@@ -99,7 +104,7 @@ class Learning:
     def _taken(self, wait: bool) -> Iterator[LearnProgress]:
         if self._thread is not None:
             raise RuntimeError("this learning has begun already: call learn() again")
-        # Sampled in a thread, since Ctrl-C must not end a sweep in its middle.
+        # In a thread, so that Ctrl-C cannot interrupt a sweep.
         self._thread = threading.Thread(target=self._learn, args=(wait,), name="learn", daemon=True)
         self._thread.start()
         try:

@@ -1,4 +1,4 @@
-"""A stored pair, or tree, to be looked at."""
+"""A stored pair, or tree, as a value."""
 
 from html import escape
 
@@ -13,7 +13,7 @@ from hierogram.storage.records import PairRow, Settings
 
 
 class StoredPair:
-    """A pair as the store has it: its number, texts, links and derivation. It does not change when the store does."""
+    """A pair of the store: number, texts, links and derivation. The value does not change with the store."""
 
     def __init__(self, row: PairRow, settings: Settings) -> None:
         self._row = row
@@ -26,7 +26,7 @@ class StoredPair:
 
     @property
     def source(self) -> str:
-        """The source side, or the words of a tree, with a space between two tokens."""
+        """The source side, or the words of a tree; spaces separate tokens."""
         return self._row.source
 
     @property
@@ -36,7 +36,7 @@ class StoredPair:
 
     @property
     def state(self) -> str:
-        """Return how far it is: unaligned, waiting, sampling or settled."""
+        """The state of the pair: unaligned, waiting, sampling or settled."""
         return self._row.state
 
     @property
@@ -45,18 +45,18 @@ class StoredPair:
         return sorted(links_of(self._row.alignment))
 
     def derivation(self) -> list[RuleUse]:
-        """Return the rules of the present derivation, the root's first; none before the pair is sampled."""
+        """The rules of the present derivation, from the root; empty before the pair is sampled."""
         return derivation_of(self._row, self._settings)
 
     def expected_rules(self) -> list[Used]:
-        """Return the rules that the pair expects to use, averaged over its sweeps, the most expected first."""
+        """The rules with their expected uses in this pair, averaged over sweeps, most expected first."""
         return expected_rules(self._row, self._settings)
 
     def __repr__(self) -> str:
         return f"StoredPair({self.number}: {self.source!r}, {self.target!r}, {self._row.alignment!r})"
 
     def _repr_html_(self) -> str:
-        """Return texts and links, and the derivation as a picture, for a notebook."""
+        """Return texts, links and a drawing of the derivation as HTML, for a notebook."""
         text = f"<p>{escape(self.source)}<br>{escape(self.target)}<br>{escape(self._row.alignment)}</p>"
         try:
             return text + draw(self.derivation())

@@ -1,4 +1,4 @@
-"""Measure how good translations, links and trees are; language models, and weights that are tuned."""
+"""Evaluation of translations, links and trees; estimation of language models; tuning of weights."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ def lm(
     advise: Callable[[str], None] = lambda _: None,
     **chosen: Unpack[EstimationKeywords],
 ) -> LanguageModelReport:
-    """Estimate a language model of files of sentences, one a line, and write it in the form that each name says.
+    """Estimate a language model from files with one sentence per line, and write it to files.
 
-    `tokenize` divides text by the rules of a language, `store` as that store does with target sentences, `tokenized`
-    leaves it as it is. Options are those of `EstimationOptions`: `order=5`. Memory is bounded, whatever the size of the
-    text. `advise` hears of text that looks as if it should be divided and is not, or the other way about. Raises
+    The name of each output gives its format. `tokenize` divides text by the rules of a language, and `store` as the
+    store
+    divides target sentences; `tokenized` text stays as it is. Options are those of `EstimationOptions`: `order=5`.
+    Memory
+    is bounded for texts of any size. `advise` is called with advice on text that looks wrongly divided. Raises
     `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.language_models.files import make
@@ -78,10 +80,11 @@ def evaluate(
     options: EvaluationOptions | None = None,
     **chosen: Unpack[EvaluationKeywords],
 ) -> list[MetricScores]:
-    """Compare files of translations with references by BLEU, chrF and TER; all after the first with the first.
+    """Evaluate files of translations against references by BLEU, chrF and TER, and test each later file against the
+    first.
 
-    Options are those of `EvaluationOptions`: `metrics=("bleu",)`. Needs the extra `evaluate`. Raises `InputError`,
-    `UsageError`.
+    Options are those of `EvaluationOptions`: `metrics=("bleu",)`. The call needs the extra `evaluate`. Raises
+    `InputError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
     from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -93,7 +96,7 @@ def evaluate(
 
 
 def evaluate_links(links: PathLike, reference: PathLike, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with those made by hand, sure `i-j` or possible `ipj`.
+    """Evaluate a file of links against manual links, which are sure (`i-j`) or possible (`ipj`).
 
     With `one_based`, the reference counts words from 1. Raises `InputError`.
     """
@@ -103,7 +106,7 @@ def evaluate_links(links: PathLike, reference: PathLike, *, one_based: bool = Fa
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Compare a file of trees with those made by hand, as EVALB does: `all`, and those `up_to_cutoff` words.
+    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words.
 
     Raises `InputError`.
     """
@@ -117,14 +120,17 @@ def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketSco
 
 
 def diff(before: PathLike, after: PathLike, limit: int = 10) -> Difference:
-    """Compare two exports, or folders of versions: rules added, removed and changed, `limit` of each kind in full."""
+    """Compare two exports, or folders of versions.
+
+    The result lists up to `limit` added, removed and changed rules each.
+    """
     from hierogram.daemon.exports.difference import compare
 
     return compare(Path(before), Path(after), limit)
 
 
 class TunedWeights(NamedTuple):
-    """Weights by feature, the round that they are from (1: the start), whether the start won, scores of all rounds."""
+    """Tuned weights by feature, their round (1: the start), whether the start was best, and scores of all rounds."""
 
     weights: dict[str, float]
     best_round: int
@@ -144,13 +150,13 @@ def tune(
     advise: Callable[[str], None] = lambda _: None,
     **chosen: Unpack[TuningKeywords],
 ) -> TunedWeights:
-    """Tune the weights of features to BLEU, and write those of the best round to a TOML file for `Decoder`.
+    """Tune feature weights to BLEU, and write the weights of the best round to a TOML file for `Decoder`.
 
-    `sentences` and their references are files that the grammar has not learned from; None and (): pairs of the store
-    are held back in a copy of it, with a language model of the others'. Options are those of
-    `TuningOptions`; `translate` says how sentences are translated, and where weights begin. `advise` hears of texts
-    that look as if they should be divided into tokens and are not, or the other way about. Needs the extra `tune`.
-    Raises `InputError`, `ExportError`, `UsageError`.
+    `sentences` and `references` are files of pairs outside the grammar. With None and (), pairs of the store are held
+    out: a copy of the store and a language model of the other target sentences do without them. Options are those of
+    `TuningOptions`; `translate` gives the options of translation and the first weights. `advise` is called with advice
+    on
+    text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.opening import equip
     from hierogram.tools.translation.options import TranslateOptions

@@ -9,7 +9,7 @@ from hierogram.storage.options import Option
 
 @dataclass(frozen=True, kw_only=True)
 class RuleQuery:
-    """Rules with these sides, most often used first."""
+    """Query for rules with these sides, in order of use."""
 
     source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
     target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None

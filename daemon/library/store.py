@@ -1,4 +1,4 @@
-"""A store, as programs open it: what commands do, in one object."""
+"""The store as a Python object, with a method for each command that reads or changes a store."""
 
 from __future__ import annotations
 
@@ -79,20 +79,26 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslation
 
 Steps = Callable[[int, int], None]
-"""Hears how much is done, of how much."""
+"""Callback of progress: steps done, steps in total."""
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+"""Default settings of a store under a Dirichlet process.
+
+Chains that begin at a low temperature keep their first rules.
+"""
 
 _LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 
 DICTIONARY_CORPUS = "dictionary"
-"""Corpus of entries, where none is named."""
+"""Default corpus of dictionary entries."""
 
 
 class ScoredPair(NamedTuple):
-    """A pair, by its number in the store or among those given, from 1, and its score; None where there is a `problem`,
-    such as an empty side."""
+    """Score of a pair.
+
+    `number` is the pair's id in the store, or its position, from 1, among the given pairs. The score is None if the
+    pair has a `problem`, such as an empty side.
+    """
 
     number: int
     source: str
@@ -102,7 +108,7 @@ class ScoredPair(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The names of the columns, the rows, and whether there are more."""
+    """Result of a SQL question: column names, rows, and whether the question has more rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -110,7 +116,7 @@ class Answer(NamedTuple):
 
 
 class Glance(NamedTuple):
-    """A store at work: what it holds, pairs that are not settled, how fast it samples lately, the latest rules."""
+    """Summary of a store that learns: size, unsettled pairs, sampling speed, newest rules."""
 
     store: str
     position: int
@@ -125,16 +131,17 @@ class Glance(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """Number of pairs that have left; or that will leave, by whoever writes the store's grammar."""
+    """Number of pairs that were removed, or that the process that writes the grammar will remove."""
 
     pairs: int
     left_to: Claim | None
 
 
 def settings_of(chosen: Mapping[str, object]) -> Settings:
-    """Return the settings of a new store by those that are chosen; raises `UsageError`.
+    """Return the settings of a new store: the chosen ones, and defaults for the others.
 
-    A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless `chosen` says otherwise.
+    A Dirichlet process gets the schedule `annealed` from T = 10 over 280 sweeps, unless `chosen` says otherwise.
+    Raises `UsageError`.
     """
     from hierogram.daemon.text.texts import check_settings
 
@@ -154,13 +161,14 @@ def open(
     upgrade: bool = False,
     **chosen: Unpack[SettingsKeywords],
 ) -> GrammarStore:
-    """Open the store at a URL or path; with `create`, make it first if there is none.
+    """Open the store at a URL or path; with `create`, make a missing store.
 
-    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. `chosen` are options
-    of `hierogram init`, which are fixed for a store's life; an existing store must have the same values. With
-    `upgrade`, an older store is first taken to this version's schema, and `upgraded_from` is the one that it had.
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `chosen` are the
+    options of `hierogram init`. A store keeps them for life, so an existing store must have the same values. With
+    `upgrade`, a store of an older version gets the schema of this version; its old schema version is `upgraded_from`.
+
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
-    `StoreError` where a newer version made the store, or it has other settings.
+    `StoreError` if the store has other settings or a newer version made it.
     """
     wanted = settings_of(chosen) if chosen or create else Settings()
     before = bring_up_to_date(str(url))[0] if upgrade else None
@@ -190,9 +198,9 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files for `GrammarStore.add`, to see whether they can be read before there is a store for them.
+    """Open files for `GrammarStore.add`, which finds unreadable files before a store is made.
 
-    A `dictionary` and a file of `trees`, or of `nbest` lists of these, is one file. Raises `InputError`, `UsageError`.
+    A dictionary, a file of trees and a file of n-best lists is one file. Raises `InputError`, `UsageError`.
     """
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
@@ -215,13 +223,13 @@ def open_input(
 
 
 class GrammarStore:
-    """A store of sentence pairs, or trees, and the grammar that is learned from them; made by `open`.
+    """A store of sentence pairs, or trees, and the grammar that is learned from them; `open` makes one.
 
-    A context manager that closes it. Its methods may be called from several threads; one of them, or one process, at a
-    time may learn, repair or withdraw, and the others get `StoreHeldError` meanwhile. Every method leaves a sound store
-    if it is interrupted: each change is one transaction. All raise `StoreUnavailableError` when the database fails.
-    Options are fields of the dataclass that a method names, given by name, or the dataclass as `options`. `made` says
-    whether the store was not there before it was opened.
+    The object is a context manager: it closes the store at the end of a `with` block. Several threads may call its
+    methods. Only one thread or process at a time may learn, repair or withdraw; the others get `StoreHeldError`.
+    Each change is one transaction, so an interrupted method leaves a consistent store. All methods raise
+    `StoreUnavailableError` if the database fails. Options are given by name, or as the options dataclass that the
+    method names. `made` is True if `open` made the store.
     """
 
     def __init__(self, store: Store, made: bool = False, upgraded_from: str | None = None) -> None:
@@ -234,7 +242,7 @@ class GrammarStore:
         self._learning: Learning | None = None
         self._follower: Follower | None = None
         self._scorer: Scorer | None = None
-        """What was read for scores, for as long as the store stays as it was."""
+        """Model of scores, read once for each state of the store."""
 
     @property
     def url(self) -> str:
@@ -243,7 +251,7 @@ class GrammarStore:
 
     @property
     def reader(self) -> Reader:
-        """Return a reader, which cannot write: `with store.reader.look() as look`; it is closed with the store."""
+        """Return a read-only connection: `with store.reader.look() as look`. It closes with the store."""
         with self._lock:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
@@ -251,14 +259,14 @@ class GrammarStore:
 
     @property
     def corrections(self) -> Corrections:
-        """Return what people corrected translations to, and take more of it."""
+        """Return the corrected translations of the store, and the way to add more."""
         from hierogram.tools.translation.corrections import Corrections
 
         return Corrections(self.store, self.reader, self.withdraw)
 
     @property
     def aligner(self) -> AnsweringAligner:
-        """Return an aligner of pairs that are not stored, each for itself; raises `WrongKindError`."""
+        """Return an aligner of pairs that are not stored. Raises `WrongKindError`."""
         from hierogram.daemon.learning.alignment.answering import AnsweringAligner
 
         with self._lock:
@@ -267,7 +275,7 @@ class GrammarStore:
             return self._aligner
 
     def close(self) -> None:
-        """End what is being learned, and close the store."""
+        """Stop learning, and close the store."""
         self._end_learning()
         if self._reader is not None:
             self._reader.close()
@@ -278,14 +286,14 @@ class GrammarStore:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
+        """Close the store."""
         self.close()
 
     def __repr__(self) -> str:
         return f"GrammarStore({self.url!r})"
 
     def _repr_html_(self) -> str:
-        """Return how much the store holds, and how far it is, for a notebook."""
+        """Return the store's size and learning progress as HTML, for a notebook."""
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()
@@ -301,27 +309,27 @@ class GrammarStore:
         return html_table((self.url, ""), rows)
 
     def settings(self) -> Settings:
-        """Return the settings that the store was made with."""
+        """Return the settings of the store."""
         return self.store.settings()
 
     def notation(self) -> Notation:
-        """Return the kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+        """Return the kind of grammar in the store, with the words for its units: pairs or trees."""
         return notation_of(self.settings().grammar)
 
     def writer(self) -> Claim | None:
-        """Return who writes the store's grammar; None where nobody does."""
+        """Return the process that writes the store's grammar, or None."""
         return self.store.lease()
 
     def status(self) -> StoreStatus:
-        """Return how much the store holds and how far learning has come; takes the same time whatever its size.
+        """Return the store's size and learning progress, in constant time.
 
-        Raises `StoreError` where another version has changed the store's schema by now.
+        Raises `StoreError` if another version has changed the schema since the store was opened.
         """
         check_schema(self.store.engine)
         return self.store.status()
 
     def glance(self, sweeps: int = 20, rules: int = 15) -> Glance:
-        """Return how the store is at work: how fast over the last `sweeps`, and the latest `rules` in use."""
+        """Return a summary of the store, with the speed over the last `sweeps` and the newest `rules` in use."""
         with self.reader.look() as look:
             now, latest = of_store.store_status(look, self.url), of_store.latest_rules(look, rules)
             last, kind = of_store.last_sweeps(look, sweeps), notation_of(look.settings().grammar)
@@ -346,13 +354,16 @@ class GrammarStore:
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs, and return the numbers of accepted, duplicate and rejected lines, the reasons, and notes.
+        """Store pairs, and return the numbers of accepted, repeated and rejected lines, with reasons and notes.
 
-        `pairs` are tuples (source, target) or (source, target, links), mappings as JSON lines have them, a data frame
-        with such columns, what `open_input` has opened, or the first of `files`: as `hierogram ingest` takes them, of
-        trees where the store is one of trees. Pairs from memory are known by their `origin`, as files are by their
-        names. Tokens are separated by spaces where the store, or `tokenize`, does not divide text. With `entries`, a
-        file is a dictionary. What was stored before is left alone. Raises `InputError`, `UsageError`.
+        `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
+        frame
+        with such columns, the result of `open_input`, or the first of `files`. Files are those of `hierogram ingest`; a
+        store of trees takes files of trees. Pairs in memory are known by their `origin`, pairs of files by the file
+        name.
+        Unless the store or `tokenize` divides text, spaces separate tokens. With `entries`, the file is a dictionary.
+        Pairs
+        that the corpus has already are not stored again. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -385,12 +396,13 @@ class GrammarStore:
         likelihood_every: int = 1,
         options: LearnOptions | None = None,
     ) -> Learning:
-        """Return what learns: iterate over its sweeps, or call its `run`.
+        """Return the learning process: iterate over its sweeps, or call its `run`.
 
-        New pairs go through the schedule, then every pair through `sweeps` more (74). The log-likelihood, which takes
-        time in proportion to the store, is computed every `likelihood_every` sweeps. `options` are other ways to learn,
-        in place of these. The result depends neither on threads nor on interruptions. Raises `StoreHeldError` where
-        another process writes the store's grammar, and `UsageError`.
+        New pairs go through the schedule; then all pairs get `sweeps` more (default 74). The log-likelihood is computed
+        every `likelihood_every` sweeps, in time proportional to the store. `options` replaces these arguments. Neither
+        the
+        number of threads nor interruptions change the result. Raises `StoreHeldError` if another process writes the
+        store's grammar, and `UsageError`.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
@@ -411,9 +423,9 @@ class GrammarStore:
     def synchronize(
         self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
     ) -> Synchronized:
-        """Make a corpus what a TMX file is: new units come in under their `tuid`, what is gone or changed leaves.
+        """Make a corpus equal to a TMX file: add units with a new `tuid`, remove deleted ones, replace changed ones.
 
-        Where another process writes the grammar, it is waited for, for a minute. Raises `InputError`.
+        If another process writes the grammar, the call waits up to a minute for it. Raises `InputError`.
         """
         from hierogram.tools.integrations.tmx_exchange import synchronize
 
@@ -434,13 +446,15 @@ class GrammarStore:
         limit: int | None = None,
         current_sample: bool = False,
     ) -> RuleTable:
-        """Return rules as a table; all of them, or those that meet every condition.
+        """Return a table of all rules, or of the rules that meet every condition.
 
-        `source` and `target` are whole sides as `la [X,1] de`, the words of `containing`, a text or several, occur
-        anywhere; where no rule is spelled so, rules whose words differ in accents or capital letters. Where something
-        is asked for, the most used rules come first, `limit` of them at most; all rules come in the store's order. Uses
-        and probabilities are expected ones, or with `current_sample` those of the present derivations.
-        Raises `UsageError`.
+        `source` and `target` are whole sides, such as `la [X,1] de`. The words of `containing`, one text or several,
+        may
+        stand on either side. If no rule has this spelling, rules with other accents or capital letters are returned.
+        With a
+        condition, rules come in order of use, at most `limit` of them; without one, in the order of the store. Uses and
+        probabilities are expected values, or, with `current_sample`, those of the present derivations. Raises
+        `UsageError`.
         """
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
@@ -460,9 +474,10 @@ class GrammarStore:
         after: tuple[float, str, str] | None = None,
         current_sample: bool = False,
     ) -> FoundRules:
-        """Return the most used rules as `rules` finds them, and whether their words are spelled differently.
+        """Return the most used rules that `rules` would find, and whether their spelling differs from the given one.
 
-        `after` is uses, source and target of the rule after which to go on. Raises `NothingLearnedError`, `UsageError`.
+        `after` is the uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
+        `UsageError`.
         """
         found = self._found(source, target, containing, limit, after, current_sample)
         if not found.rules and not self.store.status().rules_in_use:
@@ -487,9 +502,11 @@ class GrammarStore:
         return find_rules(self.store, source, target, words, limit=most, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
-        """Count the rules of each pair, or tree, that was sampled since the last time; return how many these are.
+        """Index the rules of all pairs, or trees, that were sampled since the last call.
 
-        A read-only store keeps the index that it has.
+        Return the number of these pairs.
+
+        In a read-only store nothing is indexed, and the number is 0.
         """
         from hierogram.daemon.learning.occurrences import index_occurrences
 
@@ -497,7 +514,7 @@ class GrammarStore:
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return pairs, or trees, whose present derivation uses the rule with these sides, after indexing new ones.
+        """Return pairs, or trees, whose present derivation uses a rule; new derivations are indexed first.
 
         Raises `RuleNotationError`.
         """
@@ -508,14 +525,14 @@ class GrammarStore:
         return self.store.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit)
 
     def pairs(self) -> Iterator[StoredPair]:
-        """Yield all stored pairs, or trees, by their numbers."""
+        """Yield all stored pairs, or trees, in order of their numbers."""
         from hierogram.daemon.library.pairs import StoredPair
 
         settings = self.settings()
         return (StoredPair(row, settings) for row in self.store.pairs())
 
     def pair(self, number: int) -> StoredPair:
-        """Return a stored pair, or tree, with its links and its present derivation; raises `InputError`."""
+        """Return a stored pair, or tree, with its links and present derivation. Raises `InputError`."""
         from hierogram.daemon.library.pairs import StoredPair
 
         [row] = self._chosen([number])
@@ -528,13 +545,16 @@ class GrammarStore:
         bpe_merges: tuple[int | None, int | None] = (None, None),
         progress: Steps = lambda *_: None,
     ) -> GrammarStore:
-        """Make a new store of the same pairs, with words divided into parts, and return it; nothing is learned yet.
+        """Make a store of the same pairs with words divided into parts, and return it.
 
-        The parts are learned from the words of each side, by up to `bpe_merges` merges of source and target. Words of
-        a side with 0 merges stay whole; None: only those of a side that is rich in forms are divided. Links that people
-        made, or that pairs came with, hold between all parts of two linked words; the aligner's links are made again.
-        Where this was interrupted, it goes on. Raises `UsageError` where words have parts already, `StoreError` where
-        there is another store at `url`.
+        The parts of each side are learned by at most `bpe_merges` merges (source, target). 0 keeps whole words; None
+        divides the words of a side only if the language is rich in forms. A link that a person made, or that came with
+        the
+        pair, becomes links between all parts of its two words. The aligner makes its links again. The new store has
+        learned
+        nothing yet. An interrupted call continues where it stopped. Raises `UsageError` if words are divided already,
+        and
+        `StoreError` if `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions
@@ -573,11 +593,14 @@ class GrammarStore:
         return made
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
-        """Fix and forbid links of pairs' words, by pairs' numbers, in place of all that was said of them before.
+        """Fix and forbid links of pairs, by pair number.
 
-        `KnownLinks()` takes all of it back; its links may be in any collection. The pairs are aligned again, by who
-        writes the grammar, who is returned, or here and now, where nobody does. Raises `InputError`, and then nothing
-        is stored; `WrongKindError` where the store learns from pairs without links.
+        Earlier fixed and forbidden links of these pairs are replaced.
+
+        `KnownLinks()` removes them. The process that writes the grammar aligns the pairs again and is returned; without
+        one, this call aligns them. Raises `InputError`, and then stores nothing; `WrongKindError` if the store learns
+        from
+        pairs without links.
         """
         from hierogram.daemon.learning.alignment.incremental import correct_requested
         from hierogram.daemon.text.segments import InWords
@@ -603,10 +626,10 @@ class GrammarStore:
         return holder
 
     def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> Answer:
-        """Return what one SELECT over the tables and views of `docs/sql.md` finds, at most `limit` rows of it.
+        """Return the rows of one SELECT over the tables and views of `docs/sql.md`, at most `limit` rows.
 
-        Nothing can be changed. A store on Postgres is asked under the role of `sql_url`. Raises `QuestionError`, and
-        `SlowQueryError` where it takes longer than `seconds`.
+        The SELECT cannot change anything. On Postgres it runs under the role of `sql_url`. Raises `QuestionError`, and
+        `SlowQueryError` after `seconds`.
         """
         from hierogram.storage.browsing.asking import Asker
 
@@ -623,11 +646,13 @@ class GrammarStore:
         progress: ExportProgress | None = None,
         **chosen: Unpack[ExportKeywords],
     ) -> Manifest:
-        """Write the grammar to a file, whole or not at all, with a manifest beside it, which is returned.
+        """Write the grammar to a file, with a manifest beside it, and return the manifest.
 
-        Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The name says format and compression:
-        `grammar.cdec.gz`, `rules.parquet`. To an open file in binary mode the rules alone are written. Raises
-        `ExportError`, `UsageError`, `NothingLearnedError`.
+        The file appears whole or not at all.
+
+        Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The file name gives format and compression:
+        `grammar.cdec.gz`, `rules.parquet`. An open binary file gets the rules without a manifest. Raises `ExportError`,
+        `UsageError`, `NothingLearnedError`.
         """
         from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
@@ -652,10 +677,13 @@ class GrammarStore:
         progress: ExportProgress | None = None,
         **chosen: Unpack[ExportKeywords],
     ) -> Published:
-        """Write the grammar as a new version into a folder, of which `keep` stay; `latest` leads to it.
+        """Write the grammar as a new version in a folder.
 
-        With `sentences`, a file, it is a cdec grammar for each of them. Options are those of `ExportOptions`. Raises as
-        `export` does.
+        The folder keeps `keep` versions; the link `latest` names the newest.
+
+        With `sentences`, a file, the version is one cdec grammar for each sentence. Options are those of
+        `ExportOptions`.
+        Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
@@ -681,11 +709,10 @@ class GrammarStore:
         tokenized: bool = False,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Iterator[ScoredPair]:
-        """Yield the scores of pairs under all that is learned: of those given, or of stored ones, by `ids` or all.
+        """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
 
-        Of a stored pair, what it has itself added to the counts is taken out first. `after`: only pairs with a higher
-        number. `keep` has the store keep the scores of its pairs before they are yielded. Raises
-        `NothingLearnedError`, `InputError`.
+        A stored pair is scored without its own contribution to the counts. `after` skips pairs up to that number. With
+        `keep`, the store keeps the scores of its pairs. Raises `NothingLearnedError`, `InputError`.
         """
         from hierogram.tools.scores.learned import Learned, rows_of
         from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
@@ -740,9 +767,11 @@ class GrammarStore:
         return iter(rows)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text, `.text`, by what the store has learned by now: as `Decoder(store)` does it.
+        """Return the translation of a text under the present grammar, as `Decoder(store)` gives it.
 
-        The language model is built from the store's target side; a `Decoder` takes another one, and weights. Raises
+        `.text` is the text.
+
+        The language model is built from the store's target side. A `Decoder` takes other models and weights. Raises
         `NothingLearnedError`, `WrongKindError`, `UsageError`.
         """
         from hierogram.tools.translation.opening import Follower, equip
@@ -757,9 +786,10 @@ class GrammarStore:
         return translator.translate(text, format=format, alternatives=alternatives)
 
     def nearest(self, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
-        """Return at most so many stored pairs near to a text, the best first, as a translation memory finds them.
+        """Return the stored pairs whose source is most similar to a text, best first, as a translation memory does.
 
-        `least` is the least quality: 100 less the edits of characters in percent of the longer text.
+        There are at most `most` of them, of quality `least` or higher. Quality is 100 minus the edited characters in
+        percent of the longer text.
         """
         from hierogram.tools.integrations.translation_memory import nearest_pairs
 
@@ -767,7 +797,7 @@ class GrammarStore:
             return nearest_pairs(look, text, least, most)
 
     def memory(self, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-        """Return pairs as the pieces of a TMX file: all, those of a corpus, or those that were added since a time."""
+        """Yield the parts of a TMX file of all pairs, of a corpus, or of the pairs that were added since a time."""
         from hierogram.tools.integrations.tmx_exchange import memory_file
 
         return memory_file(self.reader, corpus, since)
@@ -780,9 +810,10 @@ class GrammarStore:
         progress: Callable[[str, int, int], None] | None = None,
         **chosen: Unpack[TermKeywords],
     ) -> TermReport:
-        """Return terms, phrases that are translated alike, and up to `departures` pairs of each where they are not.
+        """Return terms, which are phrases with consistent renderings, and up to `departures` exceptions of each term.
 
-        Options are those of `TermOptions`. The store's pairs need links, not rules. Raises `UsageError`, `InputError`.
+        Options are those of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
+        `InputError`.
         """
         from hierogram.tools.terms.extraction import extract_terms
         from hierogram.tools.terms.options import TermOptions
@@ -792,9 +823,10 @@ class GrammarStore:
     def evidence(
         self, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Unpack[EvidenceKeywords]
     ) -> Evidence:
-        """Return what the store knows of a sentence: rules that match it, pairs that cover most of it, entries.
+        """Return the store's evidence on a sentence: matching rules, pairs that share most of its words, dictionary
+        entries.
 
-        Options are those of `EvidenceOptions`. Raises `InputError` where the sentence is empty or too long.
+        Options are those of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
         """
         from hierogram.tools.evidence.gathering import gather
         from hierogram.tools.evidence.options import EvidenceOptions
@@ -806,9 +838,9 @@ class GrammarStore:
     def diagnose(
         self, *, options: ChainOptions | None = None, progress: Steps | None = None, **chosen: Unpack[ChainKeywords]
     ) -> Diagnosis:
-        """Run several chains over the store's pairs, in memory, and return how far they agree.
+        """Run several chains over the store's pairs, in memory, and return how well they agree.
 
-        Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` where there are no pairs.
+        Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
         """
         from hierogram.tools.diagnosis.chains import run_chains
         from hierogram.tools.diagnosis.diagnosis import diagnose
@@ -818,15 +850,15 @@ class GrammarStore:
         return diagnose(run_chains(self.store, wanted, progress or (lambda *_: None)))
 
     def verify(self, progress: Steps | None = None) -> VerifyReport:
-        """Count every rule again from the derivations, check all tables, and return what is wrong."""
+        """Count all rules again from the derivations, check all tables, and return the differences."""
         from hierogram.daemon.learning.verifying import verify
 
         return verify(self.store, progress)
 
     def repair(self, *, keep: bool = True, progress: Steps | None = None) -> RepairReport:
-        """Make all counts those of the derivations, and return what changed; without `keep`, what would change.
+        """Set all counts to those of the derivations, and return the changes; without `keep`, only report them.
 
-        Raises `StoreHeldError` where another process writes the store's grammar.
+        Raises `StoreHeldError` if another process writes the store's grammar.
         """
         from hierogram.daemon.learning.repairing import repair
 
@@ -834,10 +866,12 @@ class GrammarStore:
         return repair(self.store, progress, keep=keep)
 
     def back_up(self, path: PathLike, progress: Steps | None = None, *, force: bool = False) -> int:
-        """Copy an SQLite store to a file, whole or not at all, while others write; return its bytes.
+        """Copy an SQLite store to a file, and return the file's bytes. Other processes may write meanwhile.
 
-        A file that is there is replaced by `force`. Raises `StoreError`, and `UsageError` where the copy must not be
-        written there, or the store is on Postgres: it says which commands of Postgres back that up.
+        The copy appears whole or not at all. `force` replaces an existing file. Raises `StoreError`, and `UsageError`
+        if the
+        file may not be written there or the store is on Postgres; the message then names the backup commands of
+        Postgres.
         """
         file, here = Path(path), sqlite_file(self.store.engine.url)
         if here is None:
@@ -861,8 +895,9 @@ class GrammarStore:
     ) -> Withdrawn:
         """Remove pairs from the store, with their derivations and counts.
 
-        The pairs have these `ids`, or meet all other conditions. If another process writes the grammar, it is asked to
-        remove them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair is found.
+        The pairs have one of these `ids`, or meet all other conditions. If another process writes the grammar, that
+        process
+        removes them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair is found.
         """
         from hierogram.daemon.learning.residents import in_transactions, withdraw_all
 
@@ -887,12 +922,12 @@ class GrammarStore:
         return Withdrawn(number, holder)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return what has changed since a position, that of the last event known; None: the oldest that is kept."""
+        """Return the changes since a position, the number of the last known event; None means the oldest kept event."""
         return self.store.events(after, limit, kinds)
 
 
 def _whole_numbers(ids: int | Iterable[int]) -> list[int]:
-    """Return the numbers of pairs, one or several; raises `UsageError` for anything else."""
+    """Return the ids of one pair or several as a list. Raises `UsageError` for anything that is not a whole number."""
     try:
         return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError as error:
@@ -900,7 +935,7 @@ def _whole_numbers(ids: int | Iterable[int]) -> list[int]:
 
 
 def _problem_of(file: Path, store: Path, force: bool) -> str | None:
-    """Return why the copy must not be written there."""
+    """Return the reason why the copy may not be written to a file, or None."""
     if not file.parent.is_dir():
         return f"the folder {file.parent} does not exist: make it first"
     if file.is_dir():

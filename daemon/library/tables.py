@@ -1,4 +1,4 @@
-"""Tables of rules, as columns that pandas, polars, DuckDB and pyarrow read without a copy."""
+"""Tables of rules as columns, which pandas, polars, DuckDB and pyarrow read without a copy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hierogram.storage.exports.snapshot import Snapshot
 
 _SHOWN = 10
-"""Rules that a notebook shows."""
+"""Number of rules that a notebook shows."""
 
 
 class _Side(NamedTuple):
-    """Texts one after the other, as Arrow has them: bytes, and int32[n + 1] where each begins."""
+    """A column of texts in Arrow's layout: the bytes of all texts, and their offsets int32[N + 1]."""
 
     content: Any
     offsets: NDArray[np.int32]
@@ -35,7 +35,7 @@ class _Side(NamedTuple):
 
 
 def _side_of(lines: bytes) -> _Side:
-    """Return the lines, of which the last has no end, as Arrow has texts."""
+    """Return lines as a column of texts. The last line has no line end."""
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 2, np.int32)
     offsets[1:-1] = ends
@@ -46,7 +46,7 @@ def _side_of(lines: bytes) -> _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Some thousand rules: entry k of every column is the same rule."""
+    """A batch of some thousand rules. Entry k of each column belongs to rule k."""
 
     id: NDArray[np.int64]
     source: _Side
@@ -62,22 +62,23 @@ class _Batch:
     p_source_given_target: NDArray[np.float64]
 
     def row(self, at: int) -> RuleRow:
-        """Return one of the rules."""
+        """Return rule `at` of the batch."""
         return RuleRow(
             *(getattr(self, name).text(at) if name in _TEXTS else getattr(self, name)[at].item() for name in COLUMNS)
         )
 
 
 COLUMNS = tuple(field.name for field in fields(_Batch))
-"""The columns of a table of rules: those of `RuleRow`."""
+"""Names of the columns, which are the fields of `RuleRow`."""
 
 
 class RuleTable:
-    """Rules as columns, whose names and meanings are those of `RuleRow`; a sequence of these, too.
+    """An immutable table of rules: columns, and a sequence of `RuleRow`.
 
-    It has Arrow's `__arrow_c_stream__`: `polars.DataFrame(table)`, `pyarrow.table(table)`,
-    `pandas.DataFrame.from_arrow(table)`, and DuckDB's `FROM table` read it. Texts are UTF-8, uses float64, numbers of
-    uses in the present derivations int64. It does not change, and may be read from several threads.
+    The table has Arrow's `__arrow_c_stream__`: `polars.DataFrame(table)`, `pyarrow.table(table)`,
+    `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` read it. Texts are UTF-8, expected uses float64,
+    counts
+    of the present derivations int64. Several threads may read it.
     """
 
     columns = COLUMNS
@@ -87,7 +88,7 @@ class RuleTable:
         self._starts = np.cumsum([0, *(len(batch.id) for batch in batches)])
 
     def __len__(self) -> int:
-        """Return how many rules there are."""
+        """Return the number of rules."""
         return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[RuleRow]:
@@ -95,7 +96,7 @@ class RuleTable:
         return (batch.row(at) for batch in self._batches for at in range(len(batch.id)))
 
     def __getitem__(self, at: int) -> RuleRow:
-        """Return the rule at a place, which may be counted from the end."""
+        """Return the rule at a position; negative positions count from the end."""
         place = at + len(self) if at < 0 else at
         if not 0 <= place < len(self):
             raise IndexError(f"the table has {len(self)} rules, and none at {at}")
@@ -110,7 +111,10 @@ class RuleTable:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the rules with the largest values in a column, the largest first; equal ones by their sides."""
+        """Return the `number` rules with the largest values in column `by`, largest first.
+
+        Ties are in order of their sides.
+        """
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
@@ -121,7 +125,7 @@ class RuleTable:
         return found[:number]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the table as a stream of Arrow, in batches, without a copy of its columns."""
+        """Return the table as an Arrow stream of batches, without a copy of the columns."""
         import nanoarrow
         from nanoarrow.c_array_stream import CArrayStream
 
@@ -131,13 +135,13 @@ class RuleTable:
         return CArrayStream.from_c_arrays(arrays, schema).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the table as a data frame of pandas, which has to be installed; without pyarrow too."""
+        """Return the table as a pandas data frame. Needs pandas, not pyarrow."""
         import pandas
 
         return pandas.DataFrame({name: self.column(name) for name in COLUMNS})
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the table as a data frame of polars, which has to be installed."""
+        """Return the table as a polars data frame. Needs polars."""
         import polars
 
         return polars.DataFrame(self)
@@ -146,7 +150,7 @@ class RuleTable:
         return f"RuleTable({len(self):,} rules)"
 
     def _repr_html_(self) -> str:
-        """Return the most used rules for a notebook."""
+        """Return the most used rules as HTML, for a notebook."""
         head = ("uses", "±", "p(e|f)", "p(f|e)", "source", "target")
         rows = [
             (
@@ -159,7 +163,7 @@ class RuleTable:
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table for notebooks."""
+    """Return an HTML table, for a notebook."""
     lines = [("th", head), *(("td", row) for row in rows)]
     made = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>" for tag, cells in lines)
     return f"<table>{''.join(made)}</table>"
@@ -170,7 +174,7 @@ _KINDS = dict(
     zip(COLUMNS, ("int64", "string", "string", *["int32"] * 3, "bool_", *["float64"] * 2, "int64", *["float64"] * 2),
         strict=True)
 )  # fmt: skip
-"""Types of Arrow, by column; but for texts numpy has the same."""
+"""Arrow type of each column. Except for texts, numpy has a dtype of the same name."""
 
 
 def _dtype(name: str) -> "np.dtype[Any]":
@@ -178,7 +182,7 @@ def _dtype(name: str) -> "np.dtype[Any]":
 
 
 def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
-    """Return a batch as an Arrow array, which keeps the columns' memory alive."""
+    """Return a batch as an Arrow array. The array keeps the columns in memory."""
     from nanoarrow import c_array_from_buffers
 
     size = len(batch.id)
@@ -196,7 +200,7 @@ def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
 
 
 def table_of_rows(rows: Sequence[RuleRow]) -> RuleTable:
-    """Return a few rules, which were looked for one by one, as a table in their order."""
+    """Return single rules as a table, in their order."""
     columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     return RuleTable([_batch(columns)] if rows else [])
 
@@ -211,7 +215,7 @@ def _batch(columns: dict[str, Any]) -> _Batch:
 
 
 def table_of_deltas(rules: RuleDeltas) -> RuleTable:
-    """Return rules that are in use in memory, as a table with the most used first; they are numbered from 1."""
+    """Return the rules in use in memory as a table, most used first, numbered from 1."""
     order = np.lexsort((-rules.counts, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return RuleTable([])
@@ -236,7 +240,7 @@ def table_of_deltas(rules: RuleDeltas) -> RuleTable:
 
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
 _SHAPE_BITS = 15
-"""Bits of each of these in one number, since the database writes each number as a text."""
+"""Bits of each small number. Several share one number, since the database sends every number as text."""
 _READ = (
     *_TEXTS,
     "id",
@@ -244,20 +248,21 @@ _READ = (
     + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
 )
-"""What is read of each rule, beside its uses of both kinds."""
+"""SQL expressions of what is read of each rule, without its uses."""
 
 
 def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
-    """Return all rules in use, in the order in which the store has them.
+    """Return all rules in use, in the order of the store.
 
-    A rule is in use that is expected to be used, or, `drawn`, that the present derivations use; probabilities are
-    relative frequencies of the same uses.
+    A rule is in use if it has expected uses, or, with `drawn`, uses in the present derivations. Probabilities are
+    relative
+    frequencies of these uses.
     """
     other = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
     batches: list[_Batch] = []
     hashes: tuple[list[NDArray[np.int64]], ...] = ([], [])
     uses: list[NDArray[np.int64]] = []
-    # The database reads the next block while this one is taken apart.
+    # The database reads the next block while this block is parsed.
     with closing(ahead(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
         for _, block in blocks:
             sides = [side.encode() for side in block[:2]]
@@ -292,7 +297,7 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
 
 
 def _totals(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
-    """Return for each rule the uses of all rules with the same side, which a hash of 64 bits stands for."""
+    """Return for each rule the summed uses of all rules with the same side hash."""
     order = np.argsort(hashes)
     of_side = hashes[order]
     first = np.flatnonzero(np.concatenate(([True], of_side[1:] != of_side[:-1])))

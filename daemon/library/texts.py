@@ -1,4 +1,4 @@
-"""Work on texts with what is learned: links of words, translations, parses."""
+"""Library calls on texts: word alignment, translation, parsing."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def align(
     progress: Callable[[int, int], None] | None = None,
     **chosen: Unpack[AlignKeywords],
 ) -> Aligned:
-    """Align sentences with their translations, line for line; iterate over the result for each pair's links.
+    """Align sentences with their translations, line by line. Iteration over the result gives the links of each pair.
 
-    `source` and `target` are sentences, or files of them. With `priors` the aligner begins with what that store has
-    learned, and text is divided as the store does it; `tokenize` divides it by the rules of two languages, `tokenized`
-    leaves it as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed give the same
-    links, whatever the number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
+    counts of a store and divides text as the store does. `tokenize` divides text by the rules of two languages;
+    `tokenized` text stays as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed
+    give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import Request
@@ -58,7 +58,7 @@ def align(
 
 
 def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
-    """Return what is done to sentences, by options and by the store, if there is one; raises `UsageError`."""
+    """Return the text processing that options and a store define. Raises `UsageError`."""
     if tokenized:
         if tokenize is not None:
             raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
@@ -75,7 +75,7 @@ def _sentences(given: PathLike | Iterable[str]) -> Iterable[str]:
 
 
 def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
-    """Return what gives the counts of the store's aligner for the words of two sides."""
+    """Return a function from the words of two sides to the counts of the store's aligner."""
     from hierogram.daemon.learning.stored_links import NamedCounts, names_of, units_of
 
     def learned(source: Side, target: Side) -> LearnedCounts:
@@ -126,12 +126,12 @@ class Decoder:
         return self._resources if self._follower is None else self._follower.resources
 
     def translator(self) -> Translator:
-        """Return what translates with the grammar as it is now."""
+        """Return a translator with the present grammar."""
         with silence():
             return self._now()
 
     def pack(self, path: PathLike) -> int:
-        """Write the grammar as a `Decoder` maps it into memory, so that it starts at once; return how many rules."""
+        """Write the grammar as a packed file, which a `Decoder` maps into memory; return the number of rules."""
         from hierogram.tools.translation.grammars import write_grammar
 
         grammar = self.translator().grammar
@@ -139,15 +139,16 @@ class Decoder:
         return int(grammar.packed.rules)
 
     def texts(self) -> TextTranslator:
-        """Return what translates text with the grammar as it is now."""
+        """Return a translator of text with the present grammar."""
         from hierogram.tools.translation.text_translator import TextTranslator
 
         return TextTranslator(self.translator(), self._corrected)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text, `.text`, and at most `best`, `.texts`, with scores, features and links.
+        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with scores, features and
+        links.
 
-        `format` is `text`, `html` or `tokens`; by default text, where the grammar's store divides text, else tokens.
+        `format` is `text`, `html` or `tokens`. The default is text if the grammar's store divides text, else tokens.
         """
         text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
         markup = self.resources.options.markup
@@ -156,7 +157,7 @@ class Decoder:
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
-        """Yield the translations of texts in their order, by threads (0: one a core)."""
+        """Yield the translations of texts in their order. `threads` is the number of threads; 0 means one per core."""
         markup, alternatives = self.resources.options.markup, whole_number("best", best, 1) - 1
         return self.texts().translate_all(
             texts, format=format, alternatives=alternatives, markup=markup, threads=threads
@@ -164,7 +165,10 @@ class Decoder:
 
 
 class ParsedText(NamedTuple):
-    """A sentence's tree in brackets, empty for an empty one; `found` is False where it is flat, for want of a parse."""
+    """Bracketed tree of a sentence, empty for an empty sentence.
+
+    `found` is False if a flat tree replaces a missing parse.
+    """
 
     tree: str
     found: bool
@@ -178,11 +182,13 @@ def parse(
     progress: Callable[[int], None] = lambda _: None,
     **chosen: Unpack[ParseKeywords],
 ) -> list[ParsedText]:
-    """Parse sentences, or those of a file, with a grammar of tree fragments: that of a store of trees, or of a file.
+    """Parse sentences, or a file of them, with a grammar of tree fragments from a store of trees or from a file.
 
-    Tokens are separated by spaces. Options are those of `ParseRequest`; `progress` hears how many sentences are done.
-    A file of fragments is smoothed with the base distribution `pcfg`, where no other is chosen, since it does not say
-    which one it was trained with. Raises `InputError`, `UsageError`, `WrongKindError`.
+    Spaces separate tokens. Options are those of `ParseRequest`. `progress` is called with the number of parsed
+    sentences.
+    A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
+    `UsageError`,
+    `WrongKindError`.
     """
     from hierogram.daemon.text.treebanks.transformations import Transformations, restored
     from hierogram.samplers.grammar.settings import PCFG
