@@ -1,1 +1,1 @@
-"""Looking in from outside: what the daemon answers over HTTP."""
+"""HTTP server of the daemon: API and pages."""

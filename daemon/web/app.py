@@ -1,4 +1,4 @@
-"""The HTTP application: the API and the pages, behind the guard."""
+"""The HTTP application: API and pages behind the guard."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 def _lifespan(
     *closed: Reader | Asker | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of the application: a small thread pool, and resources that are closed at its end."""
+    """Return the lifespan of the application, which limits the default thread pool and closes resources at the end."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -62,16 +62,16 @@ def build_app(
     ending: Callable[[], bool] | None = None,
     sections: Mapping[str, Any] | None = None,
 ) -> ASGIApp:
-    """Return the application that answers for a daemon.
+    """Return the ASGI application of a daemon.
 
     Parameters
     ----------
     limits
-        Bounds on the rejected lines of a body.
+        Limits on rejected lines of a body.
     ending
         Returns whether long requests should end; by default `service.stopping`.
     sections
-        Configuration sections of extensions, by name; missing ones have their defaults.
+        Configuration sections of extensions, by name; missing sections have their defaults.
     """
     metrics, threads = RequestMetrics(), Threads()
     reader = service.store.reader
@@ -125,7 +125,7 @@ def build_app(
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
-    """Return the pages of a store without a daemon, where nothing can be changed."""
+    """Return the ASGI application with the read-only pages of a store, without a daemon."""
     sessions = Sessions(configuration.token)
     asker = _asker(reader, configuration)
     pages = build_pages(reader, sessions, configuration, asker=asker, lifespan=_lifespan(asker))
@@ -134,8 +134,8 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
 
 
 def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
-    """Return the application for requests that have their client's address and scheme from the headers of proxies."""
-    # The types of uvicorn and Starlette are the same in other words.
+    """Wrap the application so that it takes client address and scheme from the headers of trusted proxies."""
+    # uvicorn and Starlette define equivalent ASGI types that mypy treats as different.
     proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
     return cast("ASGIApp", proxied)
 

@@ -1,8 +1,8 @@
-"""Bounds on connections that uvicorn does not have: on their number, and on the time that each part of a request takes.
+"""Limits on the number of connections and on the time for each part of a request.
 
-uvicorn bounds the time between two requests, not the time of a head, of a body, or of an answer that is not read. It
-answers 503 when there are too many connections, also to a health check, and accepts more of them until no descriptor
-is left. See docs/decisions/daemon.md for what other servers have.
+uvicorn limits only the time between two requests, not the time for a request head, for a body, or for a response that
+the client does not read. With too many connections it answers 503, also to health checks, and accepts more until the
+descriptors run out. See docs/decisions/daemon.md for a comparison with other servers.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from hierogram.daemon.web.protocol.document import ALIVE
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
 
 _SPARE_CONNECTIONS = 32
-"""Connections beyond the limit: requests that are answered with 503, and health checks."""
+"""Connections allowed beyond the limit, for 503 responses and health checks."""
 _RESERVED_DESCRIPTORS = 256
-"""Descriptors for the store, the spool, exports and workers."""
+"""Descriptors reserved for the store, the spool, exports and workers."""
 _RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
 _MOST_HEADERS = 256
@@ -32,7 +32,7 @@ Address = tuple[str, int]
 
 
 def connection_limit(wanted: int) -> int:
-    """Return how many connections there may be: `wanted`, or fewer if the process may open few descriptors."""
+    """Return the connection limit: `wanted`, or fewer if the process has few file descriptors."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
@@ -40,7 +40,7 @@ def connection_limit(wanted: int) -> int:
 
 
 class _Exchange:
-    """A request and its answer: ASGI messages with deadlines."""
+    """A request and its response: ASGI messages with deadlines."""
 
     def __init__(self, gate: "Gate", transport: asyncio.Transport, receive: Receive, send: Send) -> None:
         self._gate = gate
@@ -52,14 +52,14 @@ class _Exchange:
         self._complete = False
         self._started = False
         self.body: asyncio.Timeout | None = None
-        """Deadline of the part of the body that is awaited, if one is."""
+        """Deadline of the body part that is being awaited, if any."""
         self.refusal: ProblemError | None = None
-        """Why the rest of the body is not awaited."""
+        """Reason for which the rest of the body is not awaited."""
         self.cancel: CancelScope | None = None
-        """Scope of a request that changes nothing: it is cancelled when the client leaves."""
+        """Cancel scope of a read-only request, cancelled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
-        """Stop waiting for the rest of the body; return the problem that the client receives, the first one."""
+        """Stop waiting for the rest of the body. Returns the first problem, which is the one the client receives."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body is not None and not self.body.expired():
@@ -67,16 +67,16 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
-        """Return the next message; raises `ProblemError` if the body comes too slowly or is no longer wanted.
+        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused.
 
-        If the answer has begun, no other one can be sent: then the message is that the client has left.
+        If the response has started, no other response can be sent, so `http.disconnect` is returned instead.
         """
         if self._complete:
             return await self._receive()
         patience, since = self._gate.patience, _now()
         left = min(patience, patience + self._size / self._gate.slowest - self._waited)
         try:
-            # What is here already is returned in no time.
+            # Data that has already arrived is returned even with a timeout of 0.
             async with asyncio.timeout(0 if self.refusal else left) as self.body:
                 message = await self._receive()
         except TimeoutError:
@@ -97,13 +97,13 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message; the connection ends if the client reads nothing of what was sent before."""
+        """Send a message. The connection is aborted if the client reads none of the unsent data in time."""
         self._started = True
         unsent, left = -1, self._transport.get_write_buffer_size()
         while left != unsent:
             unsent = left
             try:
-                # uvicorn waits here until most has been read, and then writes, so it can be called again.
+                # uvicorn waits here until the buffer has drained and only then writes, so the call can be repeated.
                 async with asyncio.timeout(self._gate.patience):
                     return await self._send(message)
             except TimeoutError:
@@ -112,7 +112,7 @@ class _Exchange:
 
     async def _abort(self) -> None:
         self._transport.abort()
-        # uvicorn hears of it in the next turn of the event loop; until then it would complain of the application.
+        # uvicorn handles the abort in the next turn of the event loop; before that it would log an application error.
         await asyncio.sleep(0)
 
 
@@ -121,30 +121,30 @@ def _now() -> float:
 
 
 class _Client:
-    """A client's connection, as the gate sees it."""
+    """State of a client's connection."""
 
     def __init__(self, transport: asyncio.Transport, now: float) -> None:
         self.transport = transport
         self.heard = now
-        """When the client last sent something."""
+        """Time at which the client last sent data."""
         self.since = now
-        """When the wait for a head began, or the client last read something of an answer that is sent."""
+        """Time at which the wait for a request head began, or the client last read part of a response."""
         self.unsent = 0
         self.exchange: _Exchange | None = None
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether the client has to act next: send a head or the rest of a body, or read."""
+        """Whether the server waits for the client to send a head or the rest of a body, or to read."""
         exchange = self.exchange
         return exchange is None or exchange.body is not None or self.transport.get_write_buffer_size() > 0
 
     @property
     def leaving(self) -> bool:
-        """Whether the connection is about to end."""
+        """Whether the connection is about to close."""
         return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
     def evict(self) -> None:
-        """End the connection to make room for another one."""
+        """Close the connection to make room for another one."""
         if self.exchange is not None and self.exchange.body is not None:
             self.exchange.refuse(try_later("the connection is needed, and the body came too slowly", _RETRY_SECONDS))
         else:
@@ -152,11 +152,12 @@ class _Client:
 
 
 class Gate:
-    """Application in front of another one: has deadlines for clients, and evicts the slowest when there are too many.
+    """Middleware that enforces client deadlines and the connection limit.
 
-    A client has `patience` seconds to send a head, and to read a piece of an answer. A body has as long, and longer
-    only while it comes faster than `slowest` bytes a second. If there are more than `most` connections, the one that
-    has kept us waiting longest ends. Beyond `most` running requests, requests get 503, except health checks.
+    A client has `patience` seconds to send a request head, to send a body, and to read part of a response. A body gets
+    longer only while it arrives faster than `slowest` bytes per second. With more than `most` connections, the waiting
+    client that has been silent longest is evicted. With more than `most` running requests, further requests get 503,
+    except health checks.
     """
 
     def __init__(self, app: ASGIApp, patience: float, slowest: float, most: int) -> None:
@@ -168,7 +169,7 @@ class Gate:
         self._running: set[_Exchange] = set()
 
     def enter(self, address: Address, transport: asyncio.Transport) -> _Client:
-        """Register a connection; another one is evicted if there are too many now."""
+        """Register a connection; evict another one if there are too many."""
         new = self._clients[address] = _Client(transport, _now())
         here = [client for client in self._clients.values() if not client.leaving]
         if len(here) > self._most:
@@ -180,13 +181,13 @@ class Gate:
         return new
 
     def leave(self, address: Address) -> None:
-        """Forget a connection that has ended."""
+        """Unregister a closed connection, and cancel its request if that is read-only."""
         client = self._clients.pop(address, None)
         if client is not None and client.exchange is not None and client.exchange.cancel is not None:
             client.exchange.cancel.cancel()
 
     def sweep(self) -> None:
-        """End connections that have waited too long for a head, or for their client to read the last answer."""
+        """Close idle connections that exceeded the deadline for a request head or for reading the last response."""
         for client in [client for client in self._clients.values() if client.exchange is None]:
             unsent = client.transport.get_write_buffer_size()
             if unsent != client.unsent:
@@ -195,20 +196,20 @@ class Gate:
                 client.transport.abort()
 
     def stop(self) -> None:
-        """Stop waiting for bodies; requests whose bodies are here are answered."""
+        """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
         for exchange in self._running:
             exchange.refuse(try_later("the daemon is stopping: send the rest to the next one", _STOPPING_RETRY_SECONDS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request within its deadlines."""
+        """Handle a request within its deadlines."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         client = self._clients.get(scope["client"])
         if client is None:
-            # It left before its request was looked at.
+            # The client disconnected before its request was handled.
             return
-        # A health check must not fail because there is much to do.
+        # Health checks must not fail under load.
         busy = sum(one.refusal is None for one in self._running) >= self._most and scope["path"] != ALIVE
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
@@ -218,7 +219,7 @@ class Gate:
                 await (_busy if busy else self._app)(scope, exchange.receive, exchange.send)
         finally:
             self._running.discard(exchange)
-            # The next request may have come in the meantime.
+            # The next request on this connection may have started already.
             if client.exchange is exchange:
                 client.exchange, client.since = None, _now()
 
@@ -230,7 +231,7 @@ async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Connection(H11Protocol):
-    """A connection that enters and leaves a gate, and refuses what is expensive to parse."""
+    """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
 
     _entered: _Client
 
@@ -238,7 +239,7 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         if self.client is None or _was_reset(transport):
-            # Nobody reads the answer, and of thousands each would take its time.
+            # The client will not read a response, and sending thousands of them would take time.
             transport.abort()
         else:
             self._entered = self._gate.enter(self.client, transport)
@@ -260,7 +261,7 @@ class Connection(H11Protocol):
         return self.config.app
 
     def handle_events(self) -> None:
-        """Parse what has come, unless it is a head of very many headers: h11 takes 6 µs for each."""
+        """Parse received data. Rejects a head with too many headers, because h11 needs 6 µs for each header."""
         if self.conn.their_state is h11.IDLE:
             head = _END_OF_HEAD.split(self.conn.trailing_data[0], maxsplit=1)[0]
             if head.count(b"\n") > _MOST_HEADERS:
@@ -269,7 +270,7 @@ class Connection(H11Protocol):
         super().handle_events()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP; the connection just ends if another answer has begun."""
+        """Respond with 400 to invalid HTTP. Aborts the connection if another response has started."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -277,7 +278,7 @@ class Connection(H11Protocol):
 
 
 def _was_reset(transport: asyncio.Transport) -> bool:
-    """Return whether the client has reset the connection already."""
+    """Return whether the client has already reset the connection."""
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), 0)
     return any(found & (select.POLLERR | select.POLLHUP) for _, found in poll.poll(0))

@@ -1,4 +1,4 @@
-"""Authentication and rate limits of all requests."""
+"""Middleware for authentication and rate limits."""
 
 import asyncio
 import time
@@ -30,9 +30,9 @@ _HEADERS = {
 
 
 class _Body:
-    """The body of a request; what an early answer leaves unread is read after it.
+    """Request body; the part that an early response leaves unread is read after the response.
 
-    A connection that is closed before that is reset, and the client loses the answer that says what was wrong.
+    Otherwise closing the connection would reset it, and the client would lose the response that explains the error.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -41,14 +41,14 @@ class _Body:
         self._receive = receive
 
     async def receive(self) -> Message:
-        """Return the next message, as ASGI has it."""
+        """Return the next ASGI message."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body"):
             self.coming = False
         return message
 
     async def discard(self) -> None:
-        """Read the rest and forget it; not for long."""
+        """Read and discard the rest of the body, for a limited time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARD_SECONDS):
                 while self.coming:
@@ -56,7 +56,7 @@ class _Body:
 
 
 def _password(shown: str) -> str:
-    """Return the password of HTTP's basic authentication; empty if it cannot be decoded."""
+    """Return the password of HTTP basic authentication. Empty if it cannot be decoded."""
     try:
         return b64decode(shown.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
@@ -64,7 +64,7 @@ def _password(shown: str) -> str:
 
 
 class Guard:
-    """Application in front of another one: authenticates requests, limits their rate, counts them, and sets headers."""
+    """Middleware that authenticates requests, limits their rate, counts them, and sets response headers."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -112,7 +112,7 @@ class Guard:
                 and not scope["path"].startswith(OF_THE_API)
                 and "text/html" in Headers(scope=scope).get("accept", "")
             ):
-                # A browser asks for a page, and can be asked for the token.
+                # Redirect browsers that request a page to the login form.
                 place = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
                 door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
                 await door(scope, body.receive, send_on)
@@ -130,8 +130,9 @@ class Guard:
     def _refusal(self, scope: Scope) -> ProblemError | None:
         headers, path = Headers(scope=scope), scope["path"]
         if not self._sessions.needed:
-            # A web page whose name was made to point to this machine must not read the store through a browser, nor
-            # use up the rate of this machine's own programs: so this is checked before the rate.
+            # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store
+            # through a browser. Check before the rate limit, so that such requests do not use up the permits of local
+            # clients.
             host = headers.get("host", "")
             if ":" in host and not host.endswith("]"):
                 host = host.rpartition(":")[0]
@@ -163,5 +164,5 @@ class Guard:
             return True
         if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.right(_password(shown)):
             return True
-        # Programs show the token with every request; a browser that has shown it has a cookie, which is for pages.
+        # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
         return not path.startswith(OF_THE_API) and self._sessions.good(HTTPConnection(scope).cookies.get(COOKIE))

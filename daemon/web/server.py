@@ -1,4 +1,4 @@
-"""The loop that answers HTTP: uvicorn on a socket of the daemon's, in a thread of its own."""
+"""HTTP loop of the daemon: uvicorn in its own thread, on a socket that the daemon binds."""
 
 import asyncio
 import logging
@@ -32,9 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store, without a daemon, until a signal ends it; `ready` gets the URLs of store and pages.
+    """Serve the pages of a store, without a daemon, until a signal arrives.
 
-    Raises `DaemonError` if the address cannot be bound, and what `Reader` raises.
+    `ready` receives the URLs of the store and of the pages. Raises `DaemonError` if the address cannot be bound, and
+    the errors of `Reader`.
     """
     with Reader(store) as reader, _bound(configuration) as listener:
         listener.listen(_BACKLOG)
@@ -47,7 +48,7 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
 
 
 class HttpLoop:
-    """Answers HTTP for as long as the daemon runs; `address` is where, once it listens."""
+    """Loop that serves HTTP while the daemon runs; `address` is its host and port once it listens."""
 
     name = "http"
     sections = frozenset({"http", "intake", *extension_sections()})
@@ -71,10 +72,10 @@ class HttpLoop:
         self.address: tuple[str, int] | None = None
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bind the address for the next `run`, which listens and answers, unless it is bound already.
+        """Bind the address for the next `run`, which listens and serves, unless it is bound already.
 
-        Until then connections are refused at once, and do not wait for kernels to be loaded. Raises `DaemonError`, and
-        goes on where it is, where the address cannot be listened at.
+        Until then connections are refused at once and do not wait for kernels to load. If the address cannot be bound,
+        raises `DaemonError` and keeps the previous address.
         """
         http = configuration.http
         place = (http.host, http.port) if http.enabled else None
@@ -87,7 +88,7 @@ class HttpLoop:
             before.close()
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """See `Loop.run`; raises `DaemonError` where the address cannot be listened at."""
+        """See `Loop.run`. Raises `DaemonError` if the address cannot be bound."""
         configuration = self._configuration()
         if not configuration.enabled:
             while not stop.is_set():
@@ -110,13 +111,13 @@ class HttpLoop:
 
 def _bound(configuration: HttpConfiguration) -> socket.socket:
     host = configuration.host.strip("[]")
-    # asyncio switches Nagle's algorithm off only for sockets that were made for TCP by name.
+    # asyncio disables Nagle's algorithm only for sockets created with IPPROTO_TCP.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit these: the kernel ends one whose client takes no byte for so long, and holds few bytes
-        # that are not sent yet, so that reading slowly is seen soon.
+        # Connections inherit these options. The kernel closes a connection whose client acknowledges no data within the
+        # timeout, and buffers few unsent bytes, so that slow readers are detected soon.
         patience = ceil(1_000 * configuration.client_timeout)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
@@ -140,7 +141,7 @@ async def _answer(
     stop: StopFlag,
     beat: Heartbeat,
 ) -> None:
-    """Run the server until the flag is set; the heartbeat comes from the event loop, so it shows that that turns."""
+    """Run the server until the flag is set. The heartbeat comes from the event loop and so proves that it turns."""
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
     server = _server(gate, configuration, grace_seconds)
@@ -148,8 +149,8 @@ async def _answer(
     while not running.done() and not server.started:
         await asyncio.wait([running], timeout=_START_SECONDS)
     if not running.done():
-        # asyncio accepts as many connections at once as its backlog has, so it gets a small one. Of thousands that
-        # come together, the first then has its turn before the last is accepted; the others wait in the kernel.
+        # asyncio accepts up to `backlog` connections in one turn of the event loop, so uvicorn gets a small backlog. In
+        # a burst of thousands, the first are then served before the last are accepted; the kernel queues the rest.
         listener.listen(_BACKLOG)
     while not running.done():
         if stop.is_set() and not server.should_exit:
@@ -171,10 +172,10 @@ def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) 
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # uvicorn warns of what is not HTTP, and of upgrades: clients could fill a disk with that.
+            # uvicorn logs warnings for invalid requests and upgrades, with which clients could fill the disk.
             log_level=logging.ERROR,
             access_log=False,
-            # The gate needs the address of the connection; the guard behind it handles headers of proxies.
+            # The gate needs the address of the connection; the middleware behind it handles proxy headers.
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=ceil(configuration.client_timeout),

@@ -1,1 +1,1 @@
-"""The routes of the HTTP interface."""
+"""Routes of the HTTP API."""

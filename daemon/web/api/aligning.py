@@ -1,4 +1,4 @@
-"""Links of words: POST /v1/align, and those of a stored pair that people fix and forbid."""
+"""Word alignment: POST /v1/align, and human link corrections of stored pairs."""
 
 from http import HTTPStatus
 from typing import Annotated, Literal
@@ -101,7 +101,7 @@ class AlignAnswer(BaseModel):
 
 
 def align_routes(service: Service, pool: WorkPool) -> APIRouter:
-    """Return the routes of texts to align."""
+    """Return the router of POST /v1/align."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
 
     def work(body: AlignBody) -> bytes:
@@ -134,7 +134,7 @@ _LATER: dict[int | str, dict[str, object]] = {
 }
 
 
-# To JSON, 1.0 is as good a whole number as 1.
+# JSON does not distinguish 1.0 from the integer 1.
 _Position = Annotated[
     int,
     Field(ge=0, lt=_MOST_WORDS),
@@ -166,7 +166,7 @@ class LinksAnswer(BaseModel):
 
 
 def link_routes(service: Service, threads: Threads) -> APIRouter:
-    """Return the routes of a pair's links."""
+    """Return the router for a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
     store = service.store.store
 

@@ -1,4 +1,4 @@
-"""Serve what has changed, as pages of JSON and as a stream of server-sent events."""
+"""Store events, as pages of JSON and as a stream of server-sent events."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class EventsAnswer(BaseModel):
 
 
 def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bool]) -> APIRouter:
-    """Return the routes of this module; streams end when `ending` says so."""
+    """Return the router for events. Streams end when `ending` returns true."""
     router = APIRouter(prefix="/v1", tags=["looking"])
     streams = _Streams(service, downloads, ending)
 
@@ -94,15 +94,15 @@ def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bo
 
 
 class _Stream(EventSourceResponse):
-    """A stream of events that calls `ended` however it ends, whether it has begun or not."""
+    """Stream of events that calls `ended` when it ends, even if it never started."""
 
     def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
-        # No cache may keep it, no proxy may wait for its end.
+        # Caches must not store the stream, and proxies must not buffer it.
         super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the client goes or they end."""
+        """Send events until the stream ends or the client disconnects."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -110,7 +110,7 @@ class _Stream(EventSourceResponse):
 
 
 class _Streams:
-    """The store's events, and the streams of them that are open, no more than may be."""
+    """The store's events, and a limited number of open streams."""
 
     def __init__(self, service: Service, downloads: Downloads, ending: Callable[[], bool]) -> None:
         self._store = service.store
@@ -119,14 +119,17 @@ class _Streams:
         self._open = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
-        """Return events of some kinds after a position."""
+        """Return a page of events of the given kinds after a position."""
         return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
-        """Return a stream of events after a position; without one, of those from now on."""
+        """Return a stream of events after a position; by default, of new events.
+
+        Raises `ProblemError` if too many are open.
+        """
         if self._open >= _MOST_STREAMS:
             raise try_later(f"there are as many streams of events as may be ({_MOST_STREAMS})", _RETRY_SECONDS)
-        # Before anything is waited for: others begin meanwhile.
+        # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
         self._open += 1
         try:
             first = await self.page(kinds, after, 1)
@@ -144,7 +147,7 @@ class _Streams:
             try:
                 page = await self.page(kinds, position, _A_LOOK)
             except StoreError:
-                # The client comes again, and hears then whether the store answers.
+                # The client reconnects and then gets an error if the store is still unavailable.
                 return
             if page.missed:
                 position = page.oldest - 1

@@ -1,4 +1,4 @@
-"""Routes of rules, pairs and derivations, and the withdrawal of a pair."""
+"""Routes for rules, pairs and derivations, and for the withdrawal of a pair."""
 
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
@@ -24,7 +24,7 @@ SVG = "image/svg+xml"
 
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
-"""Uses, source and target of a page's last rule: whatever has this form is a place among the rules."""
+"""Cursor pattern: uses, source and target of the last rule of a page."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
 _OF_RULES = Declared.of(RuleQuery)
@@ -78,7 +78,7 @@ class DerivationAnswer:
 
 
 def grammar_routes(service: Service, threads: Threads) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for rules and pairs."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
     store = service.store.store
 
@@ -112,7 +112,7 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
         page = [RuleAnswer.model_validate(rule) for rule in shown]
         following = None
         if len(found) > limit:
-            # A place among the rules as the store has them.
+            # The cursor holds uses in the store's integer units, because the store sorts by them.
             last = found[limit - 1]
             after_uses = last.count if current_sample else round(last.expected_uses * unit)
             following = f"{after_uses}\t{last.source}\t{last.target}"

@@ -1,4 +1,4 @@
-"""Report whether the daemon is well: to those who start and watch it, to people, and to Prometheus."""
+"""Health checks, status, and metrics for Prometheus."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 
 
 class RequestMetrics:
-    """Counters of requests and the lines that they brought."""
+    """Counters of requests and of the lines they sent."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -62,20 +62,20 @@ class RequestMetrics:
             self._lines.labels(outcome)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that has been answered."""
+        """Count an answered request."""
         known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_lines(self, totals: IngestTotals) -> None:
-        """Count lines that have been taken in."""
+        """Count ingested lines."""
         self._lines.labels("accepted").inc(totals.accepted)
         self._lines.labels("duplicate").inc(totals.duplicates)
         self._lines.labels("rejected").inc(totals.rejected)
 
 
 class _Present(Collector):
-    """The present figures of the daemon, its store and its export jobs."""
+    """Collector of current metrics of the daemon, its store and its export jobs."""
 
     def __init__(self, condition: Condition, status: StoreStatus | None, jobs: Sequence[JobStatus]) -> None:
         self._condition = condition
@@ -83,7 +83,7 @@ class _Present(Collector):
         self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all figures."""
+        """Yield all metrics."""
         condition, status = self._condition, self._status
         lag, spool = condition.lag, condition.spool
         yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
@@ -137,7 +137,7 @@ class _Present(Collector):
 
 
 def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
-    """Yield the figures of scheduled exports, by job; a job has no value before the run that gives it."""
+    """Yield metrics of scheduled exports, labeled by job. A job has no value before the first run that provides it."""
     figures: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
         (
             "last_success_timestamp_seconds",
@@ -215,9 +215,9 @@ _Answer = TypeVar("_Answer")
 
 
 def shared(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Return what makes an answer once for all who wait for it: each gets one whose making began after he asked.
+    """Wrap an async function so that concurrent callers share a result computed after each of them called.
 
-    It raises what making it raises.
+    The wrapper raises the errors of the function.
     """
     turn, begun = asyncio.Lock(), 0
     made: tuple[int, _Answer] | None = None
@@ -235,17 +235,19 @@ def shared(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_An
 
 
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for health checks, status and metrics."""
     router = APIRouter(tags=["health"])
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
-    # A thread of its own: whoever watches the daemon does not wait behind pages.
+    # Use a separate thread, so that health checks do not wait for pages.
     thread = CapacityLimiter(1)
 
     def read_store() -> tuple[StoreStatus, list[JobStatus]]:
         return service.store.status(), list_jobs(service.store.store)
 
     async def look() -> tuple[Condition, StoreStatus | None, Sequence[JobStatus], str | None]:
-        """Return the daemon's condition, the status of the store and of its export jobs, or why it does not answer."""
+        """Return the daemon's condition, the store's status, its export jobs, and the reason if the store does not
+        answer.
+        """
         found, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:

@@ -1,4 +1,4 @@
-"""POST /v1/pairs: JSON lines of any length into the store, no faster than it can keep up with, and once under a key."""
+"""POST /v1/pairs: ingest JSON Lines of any length, with backpressure and idempotency keys."""
 
 import asyncio
 import json
@@ -78,14 +78,14 @@ class IntakeAnswer(BaseModel):
 
     @classmethod
     def empty(cls, corpus: str) -> "IntakeAnswer":
-        """Return the answer before anything was taken in."""
+        """Return the answer before any line was ingested."""
         return cls(
             batch=0, corpus=corpus, lines=0, accepted=0, duplicates=0, rejected=0, reasons={}, rejected_lines=[],
             more_rejected=0, unused_fields={}, more_unused_fields=0, notes=[],
         )  # fmt: skip
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IntakeAnswer":
-        """Return the answer with another chunk; `unused` counts the lines that have each member that is not used."""
+        """Return the answer with another chunk added; `unused` counts the lines that have each unused member."""
         reasons = Counter(self.reasons)
         for run in rejected:
             reasons[run.reason] += run.lines
@@ -119,11 +119,11 @@ class IntakeAnswer(BaseModel):
 
 
 class Body:
-    """The lines of one request, taken in chunk by chunk; under a key, also across attempts.
+    """Lines of one request body, ingested in chunks. With an idempotency key, ingestion resumes across attempts.
 
-    An attempt that ended in the middle left a record of how far it came, written together with its pairs. The next one
-    skips as many lines, proves by their digest that they are the same, and goes on counting where the other stopped.
-    Every method talks to the store: call them from one thread at a time.
+    An attempt that broke off left a record of its progress, written in the same transaction as its pairs. The next
+    attempt skips that many lines, checks their digest, and continues the counts. All methods access the store: call
+    them from one thread at a time.
     """
 
     def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -144,11 +144,11 @@ class Body:
 
     @property
     def repeated(self) -> bool:
-        """Return whether the request was done before this attempt."""
+        """Whether an earlier attempt completed the request."""
         return self._earlier is not None and self._earlier.done
 
     def add(self, lines: list[bytes]) -> IngestTotals:
-        """Take in the next lines; returns what was added to the store now. Raises `ProblemError` and `StoreError`."""
+        """Ingest the next lines. Returns the totals of newly stored lines. Raises `ProblemError` and `StoreError`."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _no_lines("a JSON array", ": jq -c '.[]' makes them of an array")
@@ -181,7 +181,7 @@ class Body:
         self._digest.update(_joined(lines))
         if not self.repeated:
             [fields] = fields_of_lines([lines], partial(self._take_apart, None), self._seen + 1)
-            # What is stored is read again, so that later repeats of its lines are numbered as they should.
+            # Read stored lines again, so that later repeats of them are numbered correctly.
             checks, _ = self._open()
             checks.read([fields])
         self._seen += len(lines)
@@ -190,7 +190,7 @@ class Body:
             raise self._other("its lines were others")
 
     def finish(self) -> IntakeAnswer:
-        """All lines have come: close the batch; returns the answer. Raises `ProblemError` and `StoreError`."""
+        """Close the batch after the last line and return the answer. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
             raise self._other("it had more lines")
         if not self._seen:
@@ -205,17 +205,20 @@ class Body:
         return self.answer
 
     def fail(self, reason: str) -> None:
-        """The rest will not come: close the batch as failed."""
+        """Close the batch as failed, because the rest of the body will not arrive."""
         if self._intake:
             checks, batch = self._intake
             checks.close()
             batch.fail(reason)
 
     def _open(self) -> tuple[Checks, Batch]:
-        """Begin a batch, if there is none; raises `WrongKindError` where the store takes no pairs."""
+        """Return the batch, which is created on first use.
+
+        Raises `WrongKindError` if the store does not accept pairs.
+        """
         if self._intake is None:
             check_takes(self._store, PAIRS)
-            # Every request has a name of its own, since the place of a rejected line is told by it.
+            # Each request needs a unique name, because it identifies the location of rejected lines.
             name = self._key if self._key is not None else uuid4().hex
             checks = Checks(self._store.settings(), IngestOptions(limits=self._limits))
             batch = Batch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
@@ -250,7 +253,7 @@ def _joined(lines: Sequence[bytes]) -> bytes:
 T = TypeVar("T")
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson", "application/json")
-"""What a body of pairs may be called; forms and plain text, which any web page may send, are not among them."""
+"""Accepted content types. Forms and plain text are excluded because any web page can send them cross-site."""
 
 _PRUNE_SECONDS = 600.0
 _LAG_LOOK_SECONDS = 0.5
@@ -283,12 +286,12 @@ _LINE = {
         },
     },
 }
-"""A line of JSON lines, which OpenAPI 3.1 has no word for."""
+"""Schema of a line. OpenAPI 3.1 cannot describe JSON Lines."""
 
 _log = logging.getLogger(__name__)
 
 _LANGUAGES = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
-"""Two languages, source and target, as in `fr,en`."""
+"""Pattern of source and target language, such as `fr,en`."""
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     408: {"description": "The client was too slow."},
@@ -304,7 +307,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 
 
 class _Intakes:
-    """The bodies that are being taken in: not too many at a time, and none twice."""
+    """Request bodies being ingested. Their number is limited, and each idempotency key is used once at a time."""
 
     def __init__(self, service: Service, configuration: HttpConfiguration, ending: Callable[[], bool]) -> None:
         self._service = service
@@ -316,12 +319,12 @@ class _Intakes:
         self._pruned = -_PRUNE_SECONDS
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Return what the work returns; it is done in a thread of the intakes."""
+        """Run the work in an ingestion thread and return its result."""
         return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
     async def place(self, key: str | None) -> AsyncIterator[None]:
-        """A place among the intakes; raises `ProblemError` where there is none."""
+        """Hold an ingestion slot. Raises `ProblemError` if all slots are taken or the key is in use."""
         if self._running >= self._configuration.max_intakes:
             raise try_later(f"{self._running} bodies are being taken in, which is as many as may be", 2)
         if key is not None and key in self._keys:
@@ -348,7 +351,10 @@ class _Intakes:
         await self.in_thread(lambda: self._service.store.store.forget_requests(oldest))
 
     async def wait_for_lag(self) -> None:
-        """Returns when not too many pairs wait for sampling; raises `ProblemError` after the configured patience."""
+        """Wait until the backlog of unsampled pairs is within `max_lag`.
+
+        Raises `ProblemError` after `backlog_timeout`, or if the daemon is stopping.
+        """
         since = time.monotonic()
         while True:
             if self._ending():
@@ -371,7 +377,7 @@ def intake_routes(
     metrics: RequestMetrics,
     ending: Callable[[], bool],
 ) -> APIRouter:
-    """The routes of this module."""
+    """Return the router for POST /v1/pairs."""
     router = APIRouter(prefix="/v1", tags=["intake"])
     intakes = _Intakes(service, configuration, ending)
 
@@ -437,7 +443,7 @@ def _check_languages(store: GrammarStore, given: str | None) -> None:
 
 
 def _problem(error: Exception, body: Body) -> ProblemError:
-    """Return what to tell a client whose body broke off: the reason, and what was taken in before."""
+    """Return the problem for a body that failed: the reason, and the report of lines ingested before."""
     if isinstance(error, ProblemError):
         problem = error
     elif isinstance(error, RequestMovedError):

@@ -1,1 +1,1 @@
-"""Pages for people: what a store holds, in the browser, rendered here."""
+"""Server-rendered pages that show a store in the browser."""

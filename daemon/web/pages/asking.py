@@ -1,4 +1,4 @@
-"""The page on which people ask SQL: one SELECT at a time, answered within a time limit, also as CSV and JSON."""
+"""The SQL page: runs one SELECT at a time within a time limit. Results are also available as CSV and JSON."""
 
 import csv
 import io
@@ -22,18 +22,18 @@ from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 _AT_A_TIME = 2
-"""Questions that are answered at a time, so that some threads are left for other pages."""
+"""Concurrent queries; the other threads remain free for other pages."""
 _RETRY_SECONDS = 2
 _MOST_ROWS = 100_000
-"""Of an answer as CSV or JSON."""
+"""Row limit of a CSV or JSON result."""
 _MOST_CELLS = 100_000_000
-"""Of such an answer, of which no more than a piece is in memory."""
+"""Cell limit of a CSV or JSON result, which is streamed in pieces and never in memory as a whole."""
 _PIECE = 1 << 16
-"""Bytes of an answer that are sent at a time."""
+"""Size in bytes of a streamed piece."""
 
 
 def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, downloads: Downloads) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for the SQL page."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_A_TIME)
 
@@ -93,7 +93,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
         if not request.query_params.get("sql"):
             return JSONResponse(plain(_starting_points(page)), headers=HEADERS)
         answer = whole(request)
-        # It is in a file, so a client that reads it slowly costs no memory.
+        # The result is in a file, so a slow reader uses no memory.
         return Download(downloads, _json(answer), answer.close, "application/json", HEADERS)
 
     @router.get("/ask.csv")
@@ -135,6 +135,6 @@ def _csv(answer: Answered) -> Iterator[bytes]:
 
 
 def _starting_points(page: PageContext) -> dict[str, Any]:
-    """Questions about what this store holds, and the tables and columns that can be asked."""
+    """Return example queries for this store, and the tables and columns that can be queried."""
     with page.reader.look() as look:
         return {"cookbook": cookbook_of(look), "tables": tables_of(look)}

@@ -1,7 +1,7 @@
-"""Place what a pair's pictures hold: two trees that face each other, the links between, and the links as a grid.
+"""Layout of a pair's pictures: two derivation trees with the links between them, and the links as a grid.
 
-Lengths are in pixels. The source tree grows down to its words, the target tree up to its own; rules have the same
-number in both.
+Lengths are in pixels. The source tree grows down to its words, the target tree up to its words. A rule has the same
+number in both trees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ Point = tuple[float, float]
 
 
 def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
-    """Return the trees of a derivation (none, where it is empty) and the links between their words.
+    """Return the layout of the trees of a derivation and of the links between their words.
 
-    `words` are (x, y of the foot's middle, text, word), `nodes` (x, y, number of the rule from 1, colour, rule),
-    `branches` paths, and `arcs` paths with the keys of the words that they join.
+    `words` are (x, y of the baseline's middle, text, word), `nodes` (x, y, number of the rule from 1, color, rule),
+    `branches` SVG paths, and `arcs` SVG paths with the keys of the linked words. An empty derivation has no trees.
     """
     along = {side: _along(words) for side, words in sides.items()}
     widths = {side: places[-1][1] if places else 0.0 for side, places in along.items()}
     whole = max(widths.values()) + 2 * _MARGIN
-    # Children come after their parents.
+    # Children follow their parents in `uses`.
     levels = [0] * len(uses)
     for place, use in enumerate(uses):
         for child in use.children:
@@ -51,8 +51,8 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
         centres[side] = [round(whole - x if rtl else x, 1) for x in xs]
     nodes: list[tuple[float, float, int, int, str]] = []
     branches: list[str] = []
-    # A rule's nodes stand above the source words, and below the target words: where the root is, how levels go on, and
-    # where the words are met.
+    # Nodes are above the source words and below the target words. Each tree has the y of its root, the step between
+    # levels, and the y at which branches meet the words.
     trees = [(SOURCE, _MARGIN, _STEP, feet[SOURCE] - _WORD_HEIGHT)]
     if any(use.target_span[1] for use in uses):
         trees.append((TARGET, height - _MARGIN, -_STEP, feet[TARGET] + 8.0))
@@ -90,9 +90,9 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
 
 
 def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
-    """Return the links of a pair as squares, and the `phrases` of its derivation as (x, y, width, height, colour).
+    """Return the links of a pair as grid cells, and the `phrases` of its derivation as (x, y, width, height, color).
 
-    Source words stand beside `rows`, target words above `columns`, which begin at `left` and `top`.
+    Source words label the `rows`, target words the `columns`. The cells begin at `left` and `top`.
     """
     rows, columns = ([short(visible(word.text), _LONGEST_LABEL) for word in sides[side]] for side in (SOURCE, TARGET))
     cell = _SMALL_CELL if max(len(rows), len(columns)) > _MANY_WORDS else _CELL
@@ -122,7 +122,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
 
 
 def _along(words: Sequence[ShownWord]) -> list[Point]:
-    """The middle of each word from the row's beginning, and where the row ends after it."""
+    """Return for each word its middle and its right edge, measured from the start of the row."""
     places = []
     end = 0.0
     for word in words:

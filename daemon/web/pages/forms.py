@@ -1,4 +1,4 @@
-"""Read what browsers send: the options and texts of an address's query, and forms that a page of ours made."""
+"""Parsing of query options, query texts and submitted forms."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 60_000
-"""Characters of a value; a request's head is not longer."""
+"""Longest query value in characters; a request head is not longer."""
 
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def texts(request: Request, *known: str) -> dict[str, str]:
-    """The query's values by their names, those that are not there or empty left out; raises `ProblemError`."""
+    """Return the non-empty query values by name. Raises `ProblemError` if a name or value is invalid."""
     given = query_of(request, dict.fromkeys(known, False))
     for name, value in given:
         if "\0" in value or len(value) > _LONGEST:
@@ -33,7 +33,7 @@ def texts(request: Request, *known: str) -> dict[str, str]:
 
 
 def options(request: Request, kind: type[Options], *more: str) -> tuple[Options, dict[str, str]]:
-    """The declared options that the query names, and its other values; raises `ProblemError`."""
+    """Return the options in the query and its other values. Raises `ProblemError` if a name or value is invalid."""
     fields = Declared.of(kind)
     given = texts(request, *fields, *more)
     values = {name: _typed(fields[name], value) for name, value in given.items() if name in fields}
@@ -56,9 +56,9 @@ def _typed(field: Declared, text: str) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that the digits write, None for other texts and for what no id is as large as."""
+    """Parse a nonnegative integer. Returns None for other texts and for numbers above `LARGEST_ID`."""
     digits = text.strip().lstrip("0") or text.strip()[-1:]
-    # Python takes no longer texts for numbers, so the length comes first.
+    # Check the length first, because Python refuses to convert very long digit strings.
     if not digits.isascii() or not digits.isdecimal() or len(digits) > len(str(LARGEST_ID)):
         return None
     return int(digits) if int(digits) <= LARGEST_ID else None
@@ -75,14 +75,17 @@ TOKEN = "form_token"
 
 
 async def form_values(request: Request) -> dict[str, str]:
-    """The fields of a form; raises `ProblemError`."""
+    """Return the fields of a form. Raises `ProblemError` if the body is not a form or is too large."""
     check_content(request, [_FORM], f"a form is sent as {_FORM}")
     body = await whole(request, _LARGEST)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 
 
 def ours(request: Request, sessions: Sessions, values: Mapping[str, str]) -> None:
-    """Raise `ProblemError` where a form that changes something was not made by a page of ours for this browser."""
+    """Check the CSRF token of a form.
+
+    Raises `ProblemError` (403) if another site sent the form or the token is invalid.
+    """
     if from_elsewhere(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "this was asked by a page of another site: nothing was changed")
     if not sessions.form_is_ours(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):

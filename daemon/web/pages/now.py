@@ -1,4 +1,4 @@
-"""The page of what goes on: what waits, what is learned, what was rejected and exported. It refreshes itself."""
+"""The activity page: backlog, learning, rejected lines and exports. It refreshes itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +25,7 @@ _ROWS = 8
 
 
 def now_routes(page: PageContext) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for the activity page."""
     router = APIRouter()
 
     @router.get("/now")
@@ -66,14 +66,15 @@ def now_routes(page: PageContext) -> APIRouter:
 def _is_annealed(settings: Settings) -> bool:
     """Return whether sweeps of stage 1 sample at another temperature.
 
-    Their values say how likely other distributions' draws are, and are not compared with those of later sweeps.
+    Their log-likelihoods belong to draws from other distributions and are not comparable with those of later sweeps.
     """
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
 
 def _curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
-    """The log-likelihood as (sweep, while annealed, after it), each value in its own column; where a run begins also
-    what there was before its first sweep.
+    """Return points of the log-likelihood curve as (sweep, value while annealed, value afterwards).
+
+    One of the two values is None. The first sweep of a run also yields the value before it.
     """
     annealed = _is_annealed(settings)
     points: list[list[float | None]] = []
@@ -91,8 +92,8 @@ def _diagnostics(
     batches: Sequence[_Row],
     settings: Settings,
 ) -> dict[str, Any]:
-    """Signs of how far a chain can be trusted: pairs that have burned in, choices that moved, and the trend."""
-    # The log-likelihood of fewer pairs is another one, and so is that of draws at another temperature.
+    """Return convergence diagnostics: shares of pairs burned in and of edges and cuts moved, and the trend."""
+    # Log-likelihoods are comparable only for the same pairs and the same temperature.
     arrived = max((row["finished_at"] or row["started_at"] for row in batches if row["accepted"]), default=None)
     annealed = _is_annealed(settings)
     comparable = [
@@ -112,7 +113,7 @@ def _diagnostics(
 
 
 def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
-    """Return the state of the daemon; None where there is none."""
+    """Return the state of the daemon, or None without a daemon."""
     if page.service is None:
         return None
     condition = page.service.condition()

@@ -1,4 +1,4 @@
-"""The page of a pair: texts, links, derivation, expected rules, score; and how a pair is taken out."""
+"""The page of a pair: texts, links, derivation, expected rules and score; and the withdrawal of a pair."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from hierogram.storage.records import PairRecord
 
 
 def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for pairs."""
     router = APIRouter()
 
     @router.get("/pairs/{pair_id:int}.json")
@@ -88,7 +88,7 @@ def _found(look: Look, pair_id: int) -> PairRecord:
 
 
 def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
-    # Whoever only looks for words needs no compiler.
+    # Import lazily: other pages do not need the compiler.
     from hierogram.daemon.learning.derivations import derivation_of, expected_rules
     from hierogram.daemon.web.pages.drawing import grid, picture
     from hierogram.storage.pairs.pairs import pairs_by_id
@@ -99,7 +99,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     alignment = pair.alignment if two_texts else ""
     own = view.pair(pair.source, pair.target if two_texts else "", alignment)
     sides = sentences(*own[:3])
-    # Rules and links are of parts of words, which are lit as their words are.
+    # Rules and links refer to subword tokens, which are highlighted with their words.
     tokens = {
         side: [
             sides[side][places[n]]._replace(text=view.side(symbol)) for n, symbol in enumerate(text.split(" ")) if text
@@ -119,7 +119,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     stored = uses_of(look, {(use.source, use.target) for use in uses})
     of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     before, after = neighbours(look, pair.id)
-    # The natural logarithm of the product of the rules' shares of all uses, where every rule is counted already.
+    # The score is the log of the product of the rules' relative frequencies, if all rules are counted already.
     score = None
     total = look.row("SELECT rule_tokens FROM store_state", shown=False)
     if of_all and total and total[0] and all(count for _, count in of_all):

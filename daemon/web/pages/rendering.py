@@ -1,4 +1,4 @@
-"""From what pages say to HTML or JSON: texts, linked words, templates, addresses, numbers."""
+"""Rendering of pages as HTML or JSON: texts, linked words, templates, URLs, numbers."""
 
 import unicodedata
 from collections import defaultdict
@@ -39,7 +39,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Vary": "Accept, Cookie",
 }
-"""Of every page."""
+"""Response headers of all pages."""
 
 STATIC = (
     "icon.svg", "style.css", "pages.js", "vendor/htmx.min.js", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css",
@@ -48,18 +48,18 @@ STATIC = (
 
 @cache
 def static_content(name: str) -> bytes:
-    """Return a file that pages load, one of `STATIC`."""
+    """Return the content of a static file, one of `STATIC`."""
     return files("hierogram.daemon.web.pages").joinpath("static", *name.split("/")).read_bytes()
 
 
 def address(path: str, **values: object) -> str:
-    """Return an address with a query; values that are None are left out."""
+    """Return a URL with a query; None values are omitted."""
     query = urlencode({name: value for name, value in values.items() if value is not None})
     return f"{path}?{query}" if query else path
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: records become objects, times texts."""
+    """Convert a value to JSON types: records become objects, times ISO 8601 strings."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
@@ -78,7 +78,7 @@ def _number(value: float | None) -> str:
 
 
 def _mean(value: float) -> str:
-    """Expected uses: whole numbers from 100 on, else two digits or one decimal."""
+    """Format expected uses: no decimals from 100, one decimal from 1, else two."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
@@ -97,7 +97,7 @@ def _bits(value: float) -> str:
 
 
 def _moment(value: Any) -> str:
-    """A time, UTC, to the minute."""
+    """Format a UTC time to the minute."""
     return "–" if value is None else str(value)[:16].replace("T", " ")
 
 
@@ -128,8 +128,8 @@ def _environment() -> Environment:
 class PageContext:
     """Renderer of a site's pages.
 
-    Without a `service`, the daemon, pages are read-only. `asks`: the site answers SQL. `navigation` lists the name,
-    path and title of each page that extensions add.
+    Without a `service`, the daemon, pages are read-only. `asks` tells whether the site has the SQL page. `navigation`
+    lists name, path and title of each page that extensions add.
     """
 
     def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
@@ -141,7 +141,10 @@ class PageContext:
         self._templates = _environment()
 
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
-        """Return the page of a name, or the same as JSON. Keys that begin with an underscore are for the page alone."""
+        """Render a page as HTML, or as JSON if the path ends in `.json`.
+
+        JSON omits keys that begin with an underscore.
+        """
         if request.url.path.endswith(JSON_ENDING):
             shown = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
             return JSONResponse(shown, headers=HEADERS)
@@ -150,34 +153,34 @@ class PageContext:
     def html(
         self, request: Request, name: str, content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
     ) -> HTMLResponse:
-        """Return the page of a name."""
+        """Render a page as HTML."""
         path = request.url.path
         twin = address(f"{path.rstrip('/') or '/index'}{JSON_ENDING}", **dict(request.query_params))
         entered = self.sessions.needed and self.sessions.good(request.cookies.get(COOKIE))
         html = self._templates.get_template(f"{name}.html").render(
             content, here=name, site=self, twin=twin, entered=entered
         )
-        # A lone half of a letter cannot be sent; no stored text has one, but a query may.
+        # Lone surrogates cannot be encoded. Stored texts have none, but a query may.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
 
 
 _RIGHT_TO_LEFT = ("R", "AL")
 _PICTURES = 0x2400
-"""Of the first 32 control characters there are pictures, from this letter on."""
+"""First code point of the Unicode control pictures, which represent the first 32 control characters."""
 _UNSEEN = ("Cc", "Cs", "Cn")
-"""Control characters, halves of letters, and what is no letter."""
+"""Unicode categories of control characters, surrogates and unassigned code points."""
 _COLOURS = 6
 
 
 def colour_of(number: int) -> int:
-    """Return the colour, from 1 on, of what has this number, from 1 on."""
+    """Return the color number, from 1, of an item number, from 1."""
     return (number - 1) % _COLOURS + 1
 
 
 class Symbol(NamedTuple):
-    """A symbol of a rule's side: a word, or a nonterminal by its number, which has one color on both sides.
+    """Symbol of a rule side: a word, or a nonterminal number with the same color on both sides.
 
-    `within`: it is part of a word that began elsewhere.
+    `within` is true for a subword that continues a word.
     """
 
     text: str
@@ -186,12 +189,12 @@ class Symbol(NamedTuple):
 
     @property
     def colour(self) -> int:
-        """From 1 on."""
+        """Color number, from 1."""
         return colour_of(self.number or 1)
 
 
 def direction(text: str) -> str:
-    """Return `rtl` where the first letter with a direction is read from right to left, else `ltr`."""
+    """Return `rtl` if the first character with a strong direction is right-to-left, else `ltr`."""
     for letter in text:
         kind = unicodedata.bidirectional(letter)
         if kind in _RIGHT_TO_LEFT:
@@ -202,7 +205,7 @@ def direction(text: str) -> str:
 
 
 def is_side(text: str) -> bool:
-    """Return whether the text is in the notation of a rule's side, so that a rule may have it."""
+    """Return whether the text is valid notation of a rule side."""
     try:
         parse_side(text)
     except ValueError:
@@ -211,7 +214,7 @@ def is_side(text: str) -> bool:
 
 
 def symbols_of(side: str, settings: Settings) -> list[Symbol]:
-    """Return the symbols of a rule's side, in words; what is no side of a rule, as a fragment of a tree, is one."""
+    """Return the symbols of a rule side, in words. Other texts, such as tree fragments, are one symbol."""
     if FRAGMENTS in notation_of(settings.grammar).offers or not is_side(side):
         return [Symbol(side)]
     parts = InWords(settings.bpe_merges).symbols(parse_side(side))
@@ -224,7 +227,10 @@ def symbols_of(side: str, settings: Settings) -> list[Symbol]:
 
 
 def visible(text: str) -> str:
-    """Return the text with a picture in the place of each control character; marks of directions stay, isolated."""
+    """Replace invisible characters with control pictures or `�`.
+
+    Direction marks are kept, because texts are isolated.
+    """
     if text.isprintable():
         return text
 
@@ -236,12 +242,12 @@ def visible(text: str) -> str:
 
 
 def short(text: str, most: int = 40) -> str:
-    """Return the text, cut where it is longer."""
+    """Truncate the text to `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def width(text: str) -> float:
-    """Return about how wide a text is, in ems."""
+    """Estimate the width of a text in ems."""
     ems = 0.0
     for letter in text:
         if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
@@ -254,7 +260,7 @@ def width(text: str) -> float:
 
 
 class ShownWord(NamedTuple):
-    """A word of a sentence: its key (`s3`, `t0`), the keys of those it is linked to, and whether it is marked."""
+    """Word of a sentence: its key (`s3`, `t0`), the keys of linked words, and whether it is marked."""
 
     text: str
     key: str
@@ -263,14 +269,14 @@ class ShownWord(NamedTuple):
 
 
 def links_of(alignment: str) -> list[tuple[int, int]]:
-    """Return the links of a Pharaoh line."""
+    """Parse the links of a Pharaoh line."""
     return [(int(i), int(j)) for i, _, j in (link.partition("-") for link in alignment.split())]
 
 
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
 ) -> dict[str, list[ShownWord]]:
-    """Return the words of both texts of a pair, by side; an empty text has none. `marked` are positions by side."""
+    """Return the words of a pair by side; an empty text has no words. `marked` holds positions by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
     for i, j in links_of(alignment):
         partners[SOURCE][i].append(f"t{j}")

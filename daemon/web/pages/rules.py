@@ -1,4 +1,4 @@
-"""The page of a rule: its counts now and before, the rules that compete with it, and pairs that use it."""
+"""The page of a rule: its counts over time, competing rules, and pairs that use it."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _LINES = 10
 
 
 def rule_routes(page: PageContext) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for rules."""
     router = APIRouter()
 
     @router.get("/rule")
@@ -59,7 +59,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule/pairs.json")
     def pairs_of_rule(request: Request) -> Response:
         """Pairs whose present derivation uses a rule."""
-        # Whoever only looks for words needs no compiler.
+        # Import lazily: other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import Lines, concordance
 
         given = texts(request, "source", "target", "after")
@@ -69,7 +69,7 @@ def rule_routes(page: PageContext) -> APIRouter:
             notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
             found = looking.find_rule(look, source, target)
             start = whole_number(given.get("after", "")) or 0
-            # A pair may use a rule that is not stored yet, but none that cannot be written so.
+            # A pair may use a rule that is not stored yet, but only one with valid notation.
             rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
             if found or possible:
                 lines = concordance(look, (rule_id, source, target), start, _LINES)

@@ -1,4 +1,4 @@
-"""The pages to begin with: what the store holds, and rules that hold a word or a phrase."""
+"""The start page with an overview of the store, and the search for rules that contain a word or phrase."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -39,13 +39,13 @@ from hierogram.storage.records import PART_MARK, Settings
 _EXAMPLES = 12
 _MOST = 200
 _LIKE, _MISSED = 8, 3
-"""Words to offer in the place of one, and for how many that are missed."""
+"""Number of similar words to suggest for an unknown word, and number of unknown words with suggestions."""
 _LABELS = 60
 _EXACT, _NEAR = "0", "1"
 
 
 def search_routes(page: PageContext) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for the start page and the search."""
     router = APIRouter()
 
     @router.get("/")
@@ -96,13 +96,13 @@ def search_routes(page: PageContext) -> APIRouter:
 
 
 def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
-    """Return a phrase with tokens in the place of words that no pair has, where the store divides text."""
+    """Replace words that no pair contains by their tokens, if the store tokenizes text."""
     if not settings.tokenize:
         return phrase
     try:
         texts = pipeline_of(settings).to_words()
     except UsageError:
-        # What divides text is not installed where somebody only looks.
+        # The tokenizer's package may be missing where a store is only browsed.
         return phrase
     view = InWords(settings.bpe_merges)
 
@@ -120,7 +120,7 @@ def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
 
 
 def _divided(phrase: Phrase, view: InWords, side: int) -> Phrase:
-    """Return a phrase of words as a side's rules have it."""
+    """Split the words of a phrase into the subwords of a side's rules."""
     lots = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
     return Phrase(tuple(part for some in lots for part in some))
 
@@ -137,11 +137,11 @@ def _results(
     after = _write_place(found.next)
     missing = found.unknown
     if settings.bpe_merges:
-        # Words with a part that no pair has.
+        # A word is unknown if one of its subwords is unknown.
         parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(found.unknown).isdisjoint(parts[word]))
     readings = [view.line(reading.typed()) for reading in found.readings]
-    # The word itself, or the likeliest that looks like it.
+    # The word itself, or else the most likely similar word.
     words = [*([] if missing or found.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
     if words and not word_count(look, vocabulary, words[0]):
         words = words[1:]
@@ -187,7 +187,7 @@ def _write_place(place: Place | None) -> str | None:
 
 
 def _read_place(text: str | None) -> Place | None:
-    """Return where the page before ended; None for any other text."""
+    """Parse the cursor of the previous page. Returns None if it is invalid."""
     try:
         uses, rule, tier, probability = (text or "").split(".", 3)
         place = Place(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)

@@ -1,4 +1,4 @@
-"""The application of all pages: routes, the door for browsers, files that pages load, and what is said of problems."""
+"""The application of all pages: routes, login, static files, and rendering of problems."""
 
 from http import HTTPStatus
 from typing import Any
@@ -37,9 +37,9 @@ def build_pages(
     lifespan: Any = None,
     context: WebContext | None = None,
 ) -> FastAPI:
-    """Return the pages of a store; with a service, those of its daemon, where pairs may be taken out.
+    """Return the application with the pages of a store; with a service, pairs can also be withdrawn.
 
-    SQL is answered only with `asker`; pages of extensions need the `context` of a daemon.
+    The SQL page requires `asker`; pages of extensions require the `context` of a daemon.
     """
     threads = context.threads if context else Threads()
     page = PageContext(reader, sessions, service, asks=asker is not None)
@@ -79,7 +79,7 @@ def build_pages(
 
 
 def entering_routes(page: PageContext) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for login and logout."""
     router = APIRouter()
     sessions = page.sessions
 
@@ -126,6 +126,6 @@ def entering_routes(page: PageContext) -> APIRouter:
 
 
 def _inside(place: str) -> str:
-    """A page of ours to go to; whatever may lead elsewhere leads to the first."""
+    """Return a safe redirect target: the path if it is local, else `/`."""
     safe = place.startswith("/") and not place.startswith("//") and "\\" not in place and place.isprintable()
     return place if safe else "/"

@@ -1,4 +1,4 @@
-"""The trend of a chain's log-likelihood, by the values that sweeps have recorded."""
+"""Trend of a chain's log-likelihood over its recorded sweeps."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,15 +10,17 @@ from hierogram.samplers.diagnostics.convergence import effective_size
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
 FEWEST_VALUES = 6
-"""Of the log-likelihood, for a verdict; with fewer it is `SHORT`."""
+"""Fewest log-likelihoods for a verdict; with fewer, the verdict is `SHORT`."""
 _WARM_VALUES = 16
 _ERRORS = 2.0
-"""Halves that differ by more standard errors than this are different."""
+"""Number of standard errors by which the means of two halves must differ for a trend."""
 
 
 class Trend(NamedTuple):
-    """The verdict; of the values that were compared: their number, the first and the last sweep, and by how much the
-    log-likelihood (natural) changed a sweep, with the standard error of that. These are None where there is no verdict.
+    """Verdict, number of values compared, their first and last sweep, and the change per sweep.
+
+    `change` is the change of the natural log-likelihood per sweep, `error` its standard error. With the verdict
+    `SHORT`, the fields after `values` are None.
     """
 
     verdict: str
@@ -32,8 +34,8 @@ class Trend(NamedTuple):
 def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
     """Return the trend of a chain's log-likelihoods, given as (sweep, value) in the order of sweeps.
 
-    The means of two halves are compared, each with the Monte Carlo error that its effective sample size tells
-    [Vehtari et al. 2021]. Of sixteen values and more the first half is left out, as warm-up.
+    Compares the means of two halves, each with the Monte Carlo error from its effective sample size [Vehtari et al.
+    2021]. With 16 or more values, the first half is discarded as warm-up.
     """
     kept = points[len(points) // 2 :] if len(points) >= _WARM_VALUES else points
     if len(kept) < FEWEST_VALUES:
@@ -48,6 +50,6 @@ def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
 
 
 def _error(values: NDArray[np.float64]) -> float:
-    """Return the Monte Carlo standard error of the mean of a few draws of one chain."""
+    """Return the Monte Carlo standard error of the mean of the draws of one chain."""
     size = float(effective_size(values[None, None, :])[0])
     return float(values.std(ddof=1) / np.sqrt(size))

@@ -1,4 +1,4 @@
-"""The page of a word: its renderings, the words beside it, and where it occurs."""
+"""The page of a word: its renderings, its collocates, and its occurrences."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ _COMPARED = 6
 _LINES = 8
 _LIKE = 8
 _RARE = 0.1
-"""A rendering that is less probable than this beside a frequent one is worth a look."""
+"""Probability below which a rendering beside a frequent one is listed as rare."""
 
 
 def word_routes(page: PageContext) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the router for words."""
     router = APIRouter()
 
     @router.get("/word")
@@ -63,7 +63,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
     lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation, view)
-    # As many equally probable renderings would be as uncertain.
+    # Perplexity: the number of equally probable renderings with the same entropy.
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
     perplexity = float(2 ** -sum(share * log2(share) for share in shares)) if shares else None
@@ -101,7 +101,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
 
 
 def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, view: InWords) -> list[dict[str, Any]]:
-    """The pairs as a concordance: the places of the word, and on the other side of the words that it is linked to."""
+    """Return the pairs as a concordance, with the positions of the word and of the words linked to it."""
     two_texts = notation.takes == PAIRS
     lines = []
     for row in found:
@@ -137,7 +137,7 @@ def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
 def _inconsistent(
     renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: InWords
 ) -> dict[str, Any]:
-    """Renderings that are rare beside the most frequent one, and which rendering each corpus prefers."""
+    """Return rare renderings, and the rendering that each corpus prefers."""
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
     texts_of = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}

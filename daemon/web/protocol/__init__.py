@@ -1,1 +1,1 @@
-"""Hold what all addresses share: problems, parameters, the document of the API, and the daemon behind them."""
+"""Parts that all routes share: problem responses, parameters, OpenAPI document, and the daemon interface."""

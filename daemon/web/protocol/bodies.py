@@ -1,5 +1,6 @@
-"""Read what requests bring: numbers of pairs, and bodies as they come, at once, as lists of lines, or as one object of
-JSON, of bounded size and memory.
+"""Request input: pair ids and request bodies of bounded size.
+
+Bodies are read as blocks, as a whole, as lists of lines, or as one JSON object.
 """
 
 import json
@@ -24,21 +25,21 @@ _BYTES_A_CHUNK = 4 << 20
 
 
 class ClientGoneError(DaemonError):
-    """The client went away in the middle of its request."""
+    """The client disconnected during its request."""
 
 
 def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
-    """Raise `ProblemError` (415) where the body is not called one of these kinds; `wanted` says what to send."""
+    """Raise `ProblemError` (415) if the content type is not in `kinds`; `wanted` tells the client what to send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: {wanted}")
 
 
 async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body as it comes; the protocol sees to it that it comes in time.
+    """Yield the blocks of the body as they arrive; the gate enforces the deadline.
 
-    Raises `ProblemError` with 413 where it is or says that it is larger than `most_bytes`, with 408 where it comes too
-    slowly, with 503 where the daemon ends, and `ClientGoneError`.
+    Raises `ProblemError` with 413 if the body or its declared length exceeds `most_bytes`, with 408 if the body arrives
+    too slowly, and with 503 if the daemon stops. Raises `ClientGoneError` if the client disconnects.
     """
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -60,7 +61,7 @@ async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 async def whole(request: Request, most_bytes: int) -> bytes:
-    """Return the body at once; raises as `blocks` does, but `ProblemError` where the client went away."""
+    """Return the whole body. Raises the errors of `blocks`, but `ProblemError` (400) if the client disconnects."""
     content = bytearray()
     try:
         async for block in blocks(request, most_bytes):
@@ -71,7 +72,7 @@ async def whole(request: Request, most_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Yield the body's lines, some thousand or some megabytes at a time; raises as `blocks` does."""
+    """Yield lists of the body's lines, a few thousand lines or a few megabytes each. Raises the errors of `blocks`."""
     splitter = LineSplitter()
     gathered = bytearray()
     lines: list[bytes] = []
@@ -98,9 +99,9 @@ _Body = TypeVar("_Body", bound=BaseModel)
 
 
 def json_body(model: type[BaseModel]) -> dict[str, object]:
-    """Return the OpenAPI document's part on a body that `read_json` reads."""
+    """Return the `requestBody` section of the OpenAPI document for a body that `read_json` reads."""
     schema = model.model_json_schema()
-    # Definitions of its own would stand in the wrong place of the document.
+    # Inline the definitions, because `$defs` would be misplaced in the OpenAPI document.
     definitions = schema.pop("$defs", {})
 
     def resolved(value: object) -> object:
@@ -113,7 +114,7 @@ def json_body(model: type[BaseModel]) -> dict[str, object]:
 
 
 async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
-    """Return the body as its model; raises `ProblemError` where it is too large, not called JSON, or something else."""
+    """Parse a JSON body into a model. Raises `ProblemError` if it is too large, not declared as JSON, or invalid."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await whole(request, most_bytes)
     try:

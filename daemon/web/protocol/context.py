@@ -1,4 +1,4 @@
-"""What routes, pages and protocols of the web server share, and the forms in which extensions add theirs."""
+"""Objects shared by routes, pages and protocols, and the types with which extensions add their own."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +20,7 @@ Chosen = TypeVar("Chosen")
 
 
 class WebContext:
-    """The daemon's services, configuration and sessions, and objects that several extensions share.
+    """The daemon's services, configuration and sessions, and objects shared by extensions.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ class WebContext:
     http
         Section `[http]` of the configuration.
     sections
-        Sections that extensions declare, by name; missing ones have their defaults.
+        Configuration sections of extensions, by name; missing sections have their defaults.
     sessions
-        Sessions of browsers.
+        Browser sessions.
     rates
-        Limits on the requests of a client.
+        Rate limits of clients.
     threads
-        Thread pools of requests: reads, downloads, alignments, translations.
+        Thread pools of requests: translations, alignments, questions, downloads, changes.
     stopping
         Returns whether long requests should end.
     """
@@ -60,12 +60,12 @@ class WebContext:
         self._shared: dict[Callable[..., Any], Any] = {}
 
     def section(self, name: str, kind: type[Chosen]) -> Chosen:
-        """Return a section of the configuration."""
+        """Return a section of the configuration, or its defaults if it is missing."""
         found = self._sections.get(name)
         return found if isinstance(found, kind) else kind()
 
     def shared(self, make: "Callable[[WebContext], Shared]") -> Shared:
-        """Return the object that `make` builds for this server, built once."""
+        """Return the object that `make` builds for this server. It is built once."""
         if make not in self._shared:
             self._shared[make] = make(self)
         found: Shared = self._shared[make]
@@ -73,7 +73,7 @@ class WebContext:
 
 
 class Page(NamedTuple):
-    """Routes of a page, with its entry in the navigation."""
+    """Router of a page and its entry in the navigation."""
 
     name: str
     path: str
@@ -82,11 +82,11 @@ class Page(NamedTuple):
 
 
 class ProtocolApp(NamedTuple):
-    """An application that answers requests of another protocol.
+    """ASGI application for another protocol.
 
     `handles` returns whether a request belongs to the protocol. `refuse`, optional, renders a refusal of the guard in
-    the protocol's form; such an application takes `POST` requests from the `Rates` itself, because their keys are in
-    their bodies. `lifespan`, optional, is a context that lasts as long as the server.
+    the protocol's format. Such an application applies the `Rates` to `POST` requests itself, because their API keys
+    are in their bodies. `lifespan`, optional, is a context manager that is open while the server runs.
     """
 
     handles: Callable[[Scope], bool]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI gathers from the routes, and what holds for all of them."""
+"""The OpenAPI document: FastAPI's description of the routes, completed with responses common to all routes."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 
 MEDIA_TYPE = "application/problem+json"
-"""Of every answer that says what went wrong."""
+"""Media type of error responses [RFC 9457]."""
 
 _PROBLEM = {
     "title": "Problem",
@@ -34,18 +34,18 @@ _WRONG_VALUE = "The value of a parameter is wrong."
 _NO_TOKEN = "The token is missing or wrong."
 
 MEMORY = "/tmserver/"
-"""Where programs ask for a translation memory, which may show the token as a password."""
+"""Path prefix of the translation-memory API, whose clients may send the token as a password."""
 
 OF_THE_API = ("/v1/", MEMORY, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
-"""How the addresses of the API begin; all others are pages."""
+"""Path prefixes of the API; all other paths are pages."""
 
 ALIVE = "/healthz"
 OPEN_PATHS = (ALIVE, "/readyz")
-"""Health checks, which need no token: service managers and load balancers do not have it."""
+"""Paths of health checks. They need no token, because service managers and load balancers do not have one."""
 
 
 def describe(app: FastAPI, *, with_token: bool) -> None:
-    """Has the app's document tell what every route may answer; `with_token`: also, that they ask for a token."""
+    """Add the common responses to the app's OpenAPI document, and the bearer token if `with_token`."""
     gather = app.openapi
     made: list[dict[str, Any]] = []
 
@@ -62,7 +62,7 @@ def describe(app: FastAPI, *, with_token: bool) -> None:
 def _complete(document: dict[str, Any], with_token: bool) -> None:
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    # FastAPI's own form of a wrong parameter, which is not ours.
+    # Drop FastAPI's schemas of validation errors: this API returns problems instead.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = _PROBLEM
@@ -75,7 +75,7 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         for status, text in _EVERYWHERE.items():
             answers.setdefault(str(status), {"description": text})
         wrong = answers.get("422")
-        # FastAPI's own, or none.
+        # Replace a 422 response that FastAPI generated; keep one that the route declares.
         if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
             answers["422"] = {"description": _WRONG_VALUE}
         if with_token and path not in OPEN_PATHS:
@@ -88,7 +88,7 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The form of a parameter that may be left out: that it is null then cannot be written in a request."""
+    """Remove null from the schema of an optional parameter: a query cannot express null."""
     forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
     if len(forms) != 1:
         return schema
@@ -96,14 +96,14 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, method and description of every operation of a document."""
+    """Yield path, method and description of each operation of a document."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield path, method.upper(), operation
 
 
 def query_parameters(document: dict[str, Any], method: str, path: str) -> dict[str, bool]:
-    """The query parameters of an operation, and whether each may come several times; none for an unknown one."""
+    """Return the query parameters of an operation, and whether each is repeatable. Empty for an unknown operation."""
     operation = document["paths"].get(path, {}).get(method.lower(), {})
     return {
         parameter["name"]: parameter["schema"].get("type") == "array"
@@ -113,7 +113,7 @@ def query_parameters(document: dict[str, Any], method: str, path: str) -> dict[s
 
 
 def methods_at(document: dict[str, Any], path: str) -> list[str]:
-    """The methods that the document has for the path of a request; none where it does not know the path."""
+    """Return the methods that the document lists for a request path. Empty for an unknown path."""
     found: set[str] = set()
     for template, method, _ in operations(document):
         pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))

@@ -1,4 +1,4 @@
-"""Threads for one kind of expensive requests: few at a time, each with a deadline, none for a client that has left."""
+"""Thread pool for one kind of expensive requests, with a deadline for each request."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,7 +10,7 @@ from hierogram.daemon.deadline import Deadline
 from hierogram.daemon.exceptions import BusyError, DeadlineError
 
 SECONDS = 30.0
-"""How long a request may wait for a thread, and then how long it may work."""
+"""Longest wait for a thread, and then the time limit of the work."""
 _THREADS = 2
 _MOST_WAITING = 16
 
@@ -18,10 +18,10 @@ Found = TypeVar("Found")
 
 
 class WorkPool:
-    """Threads that all entrances to the same kind of work share."""
+    """Thread pool shared by all routes that do the same kind of work."""
 
     def __init__(self, what: str) -> None:
-        """`what` names the work in messages, in the plural."""
+        """Create the pool; `what` names the work in messages, in the plural."""
         self._what = what
         self._seconds = SECONDS
         self._turns = Semaphore(_THREADS, fast_acquire=True)
@@ -29,10 +29,11 @@ class WorkPool:
         self._waiting = 0
 
     async def run(self, work: Callable[[], Found], request: Request | None = None) -> Found:
-        """Return the result of the work, which checks its deadline.
+        """Run the work, which checks its deadline, in a thread and return its result.
 
-        The work ends if the client of `request`, whose body has been read, leaves. Raises `BusyError` if too many
-        requests wait or this one has waited too long, `DeadlineError`, and what the work raises.
+        The work is cancelled if the client of `request`, whose body has been read, disconnects. Raises `BusyError` if
+        too many requests are waiting or this request has waited too long, `DeadlineError` if the work exceeds its
+        deadline or the client disconnects, and the errors of the work.
         """
         if self._waiting >= _MOST_WAITING:
             raise BusyError(f"too many {self._what} are waiting: try again in a moment")
@@ -46,10 +47,10 @@ class WorkPool:
                     while (await request.receive())["type"] != "http.disconnect":
                         pass
                 except Exception as error:
-                    # Of a body that nobody needs, and that does not come.
+                    # Receiving fails if the rest of an unread body arrives too slowly.
                     failed.append(error)
                 finally:
-                    # Also if the request is cancelled: the thread goes on until it checks.
+                    # Runs also if the request is cancelled: the thread continues until it checks the deadline.
                     deadline.cancel()
                 group.cancel_scope.cancel()
 
@@ -58,7 +59,7 @@ class WorkPool:
             try:
                 found.append(await self._in_turn(work, deadline))
             except Exception as error:
-                # Task groups would wrap it.
+                # The task group would wrap the error in an `ExceptionGroup`.
                 failed.append(error)
             group.cancel_scope.cancel()
         if failed:

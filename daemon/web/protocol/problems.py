@@ -1,4 +1,4 @@
-"""Answers that say what went wrong, `application/problem+json` [RFC 9457]; queries that a route does not know."""
+"""Error responses as `application/problem+json` [RFC 9457], and checks of query parameters."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ STORE_RETRY_SECONDS = 5
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered as asked: status, a sentence, headers, and what else the answer says."""
+    """Request that cannot be answered: status, detail, headers, and extra members of the problem."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None, **extra: object
@@ -42,18 +42,18 @@ class ProblemError(Exception):
 
 
 def try_later(detail: str, seconds: int, **extra: object) -> ProblemError:
-    """Return the problem of a request that the client may send again after some seconds."""
+    """Return a 503 problem: the client may retry after `seconds`."""
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(seconds)}, **extra)
 
 
 def answer(problem: ProblemError) -> JSONResponse:
-    """Return the problem as an answer."""
+    """Return the response for a problem."""
     content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
     return JSONResponse(content | problem.extra, problem.status, problem.headers, MEDIA_TYPE)
 
 
 def no_pair(pair_id: int) -> ProblemError:
-    """Return the problem of a number that no pair has."""
+    """Return the 404 problem for an unknown pair id."""
     return ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}: it was withdrawn, or never stored")
 
 
@@ -80,7 +80,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
-    """Return what pydantic found, in plain words: `where` (`pairs.0.source`), and as `reason` what has to be there."""
+    """Return a 422 problem for pydantic's errors; each fault has `where`, such as `pairs.0.source`, and `reason`."""
     faults = [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
     sentence = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, faults=faults)
@@ -106,7 +106,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def problem_of(request: Request, error: Exception) -> ProblemError:
-    """Return the problem that an error is to the client."""
+    """Return the problem for an exception."""
     match error:
         case ProblemError():
             return error
@@ -128,7 +128,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             if status == HTTPStatus.NOT_FOUND and not path.startswith(OF_THE_API):
                 detail = f"there is no page at {path}"
             elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(OF_THE_API):
-                # Each route names its own method; the document knows all that an address has.
+                # Each route lists only its own methods; the document lists all methods of a path.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
     detail = f"the daemon failed at this request ({type(error).__name__}); its log says more"
@@ -138,7 +138,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
 def answer_problems(
     app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: answer(problem)
 ) -> None:
-    """Register handlers that answer errors with `application/problem+json`, or with what `say` makes of the problem."""
+    """Register exception handlers that return `application/problem+json`, or the response that `say` renders."""
 
     async def handle(request: Request, error: Exception) -> Response:
         return say(request, problem_of(request, error))
@@ -151,13 +151,13 @@ def answer_problems(
 _MOST_PARAMETERS = 100
 _SHOWN_NAME = 100
 _NEAR = 0.5
-"""How alike two names are, as `difflib` measures it, where one may be meant for the other."""
+"""Similarity, as measured by `difflib`, from which a parameter name is suggested for a misspelled one."""
 
 
 def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Return names and values of the query, of `known` names, each of which may come several times or not.
+    """Return names and values of the query; `known` maps each allowed name to whether it is repeatable.
 
-    Raises `ProblemError` (400) where it holds another name, or one too often, or is not UTF-8.
+    Raises `ProblemError` (400) if a name is unknown or repeated, or if the query is not UTF-8.
     """
     try:
         given = parse_qsl(
@@ -179,7 +179,7 @@ def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str
 
 
 async def refuse_unknown(request: Request) -> None:
-    """Raise `ProblemError` (400) where the query holds a name that the route does not know, or one too often."""
+    """Raise `ProblemError` (400) if the query has an unknown parameter or repeats one that is not repeatable."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     query_of(request, query_parameters(request.app.openapi(), request.method, path))
 

@@ -13,14 +13,14 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 _MOST_BUCKETS = 10_000
 
 OPEN, WITH_TOKEN, HEALTH = "open", "with token", "health"
-"""Kinds of requests; each has buckets of its own, which the others cannot use up."""
+"""Kinds of requests. Each kind has its own buckets."""
 
 
 class Rates:
-    """Token buckets of requests, one for each kind of request and client address.
+    """Token buckets, one for each kind of request and client address.
 
-    A bucket is full at first and refilled at a constant rate; a request takes one permission. When there are too many
-    buckets, the one that was used longest ago is dropped.
+    A bucket starts full and is refilled at a constant rate; each request takes one permit. If there are too many
+    buckets, the least recently used one is dropped.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class Rates:
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
     def wait(self, kind: str, client: str) -> float:
-        """Take a permission; return 0.0 if there was one, else the seconds until there is one."""
+        """Take a permit. Returns 0.0 if one was available, else the seconds until one is."""
         now = self._clock()
         level, since = self._buckets.pop((kind, client), (self._burst, now))
         level = min(self._burst, level + (now - since) * self._rate)
@@ -41,7 +41,7 @@ class Rates:
         return 0.0 if allowed else (1.0 - level) / self._rate
 
     def refusal(self, kind: str, scope: Scope) -> ProblemError | None:
-        """Take a permission for a request; return the problem if there was none."""
+        """Take a permit for a request. Returns a 429 problem if no permit was available."""
         wait = self.wait(kind, scope["client"][0] if scope.get("client") else "unknown")
         if not wait:
             return None

@@ -1,4 +1,4 @@
-"""Declare what the HTTP part needs of the daemon that it belongs to; a test can be one too."""
+"""Interface through which the HTTP server uses the daemon; tests can implement it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,24 +9,24 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 
 
 class Service(Protocol):
-    """The daemon as the HTTP part sees it; every method may be called from any thread."""
+    """The daemon as seen by the HTTP server. All methods are thread-safe."""
 
     store: GrammarStore
 
     def condition(self) -> Condition:
-        """Return how the daemon is; quick, and asks no database."""
+        """Return the daemon's condition, quickly and without a database query."""
 
     def stopping(self) -> bool:
-        """Return whether the daemon is on its way out, so that long requests should end."""
+        """Return whether the daemon is shutting down, so that long requests should end."""
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Has the pairs and all that they count leave the store; returns the ids of those that were there.
+        """Remove the pairs and their counts. Returns the ids of the pairs that existed.
 
-        Waits for that, but not for ever: they may still be there for a while.
+        Waits for the removal up to a time limit, so the pairs may still exist for a while afterwards.
         """
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Puts these links in place of what people have said of a pair's; whether its alignment follows them already.
+        """Replace the human link corrections of a pair. Returns whether its alignment follows them already.
 
-        None where there is no such pair. Waits, but not for ever. Raises `HumanLinksError`.
+        Returns None if the pair does not exist. Waits up to a time limit. Raises `HumanLinksError`.
         """

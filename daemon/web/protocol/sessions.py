@@ -1,4 +1,4 @@
-"""Have a browser show the token: once, in a form; then with a cookie that is signed, and that ends."""
+"""Browser sessions: a login form takes the token once and sets a signed cookie that expires."""
 
 import hmac
 import secrets
@@ -11,15 +11,15 @@ from pydantic import SecretStr
 from starlette.requests import Request
 
 ENTER, FILES = "/enter", "/static/"
-"""The page on which the token is shown, and where the files that pages load are: both need none."""
+"""Path of the login page, and path prefix of static files. Neither needs a token."""
 
 COOKIE = "hierogram"
 LASTS_SECONDS = 12 * 3600
-"""Life of a cookie."""
+"""Lifetime of a cookie."""
 
 
 def from_elsewhere(request: Request) -> bool:
-    """Return whether another site's page has the browser ask; browsers say so themselves, other programs need not."""
+    """Return whether the request is cross-site. Browsers send headers that show it; other clients need not."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("origin")
@@ -27,9 +27,9 @@ def from_elsewhere(request: Request) -> bool:
 
 
 class Sessions:
-    """Makes cookies and the tokens of forms, and tells its own from others.
+    """Issues and verifies session cookies and form tokens.
 
-    What is signed does not change while the token stays the same, so that a restart ends no session.
+    The signing key is derived from the token, so sessions survive a restart.
     """
 
     def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
@@ -39,31 +39,31 @@ class Sessions:
 
     @property
     def needed(self) -> bool:
-        """Return whether there is a token to be shown."""
+        """Whether the daemon has a token, so that requests must be authenticated."""
         return self._token is not None
 
     def right(self, token: str) -> bool:
-        """Return whether this is the token."""
+        """Return whether this is the daemon's token."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def begin(self) -> str:
-        """Return a cookie's value, for somebody who has shown the token."""
+        """Return the value of a new cookie, for a browser that has sent the token."""
         content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + LASTS_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
     def good(self, cookie: str | None) -> bool:
-        """Return whether the cookie is one of ours, and not over."""
+        """Return whether the cookie has a valid signature and has not expired."""
         content, _, signature = (cookie or "").rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
             return False
         return int(content.rpartition(".")[2]) > self._clock()
 
     def form_token(self, cookie: str | None, action: str) -> str:
-        """Return the token that a form for this action has to send along, made for this browser."""
+        """Return the token that a form for this action must send, bound to the browser's cookie."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
     def form_is_ours(self, shown: str, cookie: str | None, action: str) -> bool:
-        """Return whether a form sends along what it was given."""
+        """Return whether the token sent with a form is valid for this browser and action."""
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 
     def _sign(self, purpose: str, content: str) -> str:

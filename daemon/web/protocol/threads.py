@@ -1,4 +1,4 @@
-"""Thread pools of the application: each kind of request has its own, which the others cannot fill."""
+"""Thread pools of the application. Each kind of request has its own pool, so no kind can starve another."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from hierogram.daemon.web.protocol.pool import WorkPool
 from hierogram.daemon.web.protocol.problems import try_later
 
 READERS = 5
-"""Threads of all other requests, which read the store for a moment."""
+"""Threads for all other requests, which are short reads of the store."""
 _CHANGES = 4
 _DOWNLOAD_THREADS = 2
 _MOST_DOWNLOADS = 16
@@ -22,9 +22,11 @@ Found = TypeVar("Found")
 
 
 class Download(StreamingResponse):
-    """An answer that is made while it is sent; raises `ProblemError` if there are too many of them already.
+    """Streaming response generated while it is sent.
 
-    It has a thread only while a piece is made, so a client that reads slowly holds none.
+    Sending raises `ProblemError` if too many downloads are running.
+
+    It uses a thread only while a piece is generated, so a slow reader holds no thread.
     """
 
     def __init__(
@@ -35,13 +37,13 @@ class Download(StreamingResponse):
         media_type: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """`close` is called when the answer has ended, complete or not."""
+        """Create the response; `close` is called when it ends, complete or not."""
         super().__init__(downloads.made(pieces), headers=headers, media_type=media_type)
         self._downloads = downloads
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
+        """Send the response."""
         try:
             with self._downloads:
                 await super().__call__(scope, receive, send)
@@ -50,24 +52,24 @@ class Download(StreamingResponse):
 
 
 class Downloads:
-    """Answers that are being made while they are sent."""
+    """Downloads in progress and their threads."""
 
     def __init__(self) -> None:
         self.threads = CapacityLimiter(_DOWNLOAD_THREADS)
         self._running = 0
 
     def __enter__(self) -> None:
-        """Begin a download; raises `ProblemError` if there are too many."""
+        """Start a download. Raises `ProblemError` if too many are running."""
         if self._running >= _MOST_DOWNLOADS:
             raise try_later(f"{_MOST_DOWNLOADS} downloads are running, as many as there may be", _RETRY_SECONDS)
         self._running += 1
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End a download."""
         self._running -= 1
 
     async def made(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
-        """Yield the pieces, each made in a thread."""
+        """Yield the pieces, each generated in a thread."""
 
         def following() -> str | bytes | None:
             return next(pieces, None)
@@ -78,15 +80,15 @@ class Downloads:
 
 @dataclass(frozen=True)
 class Threads:
-    """The pools of an application; what has none of these runs in anyio's own, in up to `READERS` threads."""
+    """Thread pools of an application. Other requests run in anyio's default pool of `READERS` threads."""
 
     translations: WorkPool = field(default_factory=lambda: WorkPool("translations"))
     alignments: WorkPool = field(default_factory=lambda: WorkPool("alignments"))
     questions: WorkPool = field(default_factory=lambda: WorkPool("questions of language models"))
     downloads: Downloads = field(default_factory=Downloads)
     changes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHANGES))
-    """Of requests that wait for the sampler, as withdrawals do."""
+    """Limiter of requests that wait for the sampler, such as withdrawals."""
 
     async def change(self, work: Callable[[], Found]) -> Found:
-        """Return the result of work that may wait for the sampler."""
+        """Run work that may wait for the sampler in a thread, and return its result."""
         return await to_thread.run_sync(work, limiter=self.changes)
