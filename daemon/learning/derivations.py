@@ -1,4 +1,4 @@
-"""Rules that the derivation of a pair uses, and the pairs that use a rule."""
+"""Rules in the derivation of a pair, and the pairs that use a rule."""
 
 import time
 from typing import NamedTuple
@@ -15,17 +15,17 @@ from hierogram.storage.records import PairRow, Settings
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's present derivation, top-down in source order, the root's rule first; empty where there is none.
+    """Return the pair's current derivation, top-down in source order, root rule first; empty if it has no derivation.
 
-    Raises `DerivationError` where what is stored does not fit the pair.
+    Raises `DerivationError` if the stored bytes do not fit the pair.
     """
     return [] if row.current is None else kind_of(settings).show(row, settings)
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
-    """Return the rules that the pair expects to use, averaged over its sweeps, the most expected first.
+    """Return the rules that the pair is expected to use, averaged over its sweeps, highest expected use first.
 
-    Raises `DerivationError` where what is stored does not fit the pair.
+    Raises `DerivationError` if the stored bytes do not fit the pair.
     """
     if row.current is None:
         return []
@@ -39,7 +39,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
 
 
 def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """Return the positions of the words that a rule itself writes on a side, of all in its span."""
+    """Return the positions in the rule's span that its own terminals cover on one side."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
     return [position for position in range(start, end) if position not in inside]
@@ -50,13 +50,13 @@ def _span(use: RuleUse, side: str) -> Span:
 
 
 SEARCH_SECONDS = 2.0
-"""Seconds for which pairs are looked for by their texts, where the index has none."""
+"""Time limit in seconds of a search by text, used if the index does not contain the rule."""
 
 _CANDIDATES = 50
 
 
 class Line(NamedTuple):
-    """A pair that uses a rule, and the positions of the words that the rule writes in it, on each side."""
+    """A pair that uses a rule, and the positions of the rule's terminals on each side."""
 
     id: int
     source: str
@@ -68,8 +68,8 @@ class Line(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """A page of pairs. `next` is the id after which to go on (None: there are no more); `indexed` whether the index of
-    pairs led to them; `looked_at` up to which id of `last` pairs were looked at, where it did not.
+    """A page of pairs. `next` is the id after which to continue (None: no more pairs). `indexed`: whether the index was
+    used. Otherwise the search covered ids up to `looked_at` out of `last`.
     """
 
     lines: list[Line]
@@ -80,7 +80,9 @@ class Lines(NamedTuple):
 
 
 def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit: int) -> Lines:
-    """Return the first pairs above an id whose derivation uses the rule (id, None where no derivation does; sides)."""
+    """Return the first pairs above id `after` whose derivations use
+    the rule (id, or None if no derivation uses it; sides).
+    """
     settings = look.settings()
     rule_id, *sides = rule
     last = looking.last_pair(look)
@@ -109,7 +111,7 @@ def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit
 
 
 def line_of(row: PairRow, settings: Settings, source: str, target: str) -> Line | None:
-    """Return the pair with the words of the rule; None where its derivation does not use it, or cannot be read."""
+    """Return the pair with the rule's word positions, or None if its derivation is unreadable or lacks the rule."""
     try:
         uses = derivation_of(row, settings)
     except SamplerError:

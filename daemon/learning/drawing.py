@@ -1,4 +1,4 @@
-"""A derivation as a picture: the source tree above the target tree, with the same numbers on both."""
+"""Drawing of a derivation: the source tree above the target tree, with equal node numbers."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from hierogram.samplers.grammar.rules import RuleUse, parse_side
 
 _SIZE = 16
 _GLYPH, _WIDE_GLYPH = 9.0, 16.0
-"""Widths of a letter and of an ideograph."""
+"""Widths of a letter and of a wide (East Asian) character, in pixels."""
 _GAP = 16.0
 _LEVEL = 48.0
-"""Height of a level of a tree. Lengths are in pixels."""
+"""Height of a tree level, in pixels."""
 
 
 def draw(uses: Sequence[RuleUse]) -> str:
     """Return the derivation as an SVG document.
 
-    Node Xn is rule n of the derivation on both sides, so the target tree shows the order of its parts. Raises
-    `InputError` if there is no derivation.
+    Node Xn is rule n of the derivation on both sides, so the target tree
+    shows the reordering. Raises `InputError` if there is no derivation.
     """
     if not uses:
         raise InputError("the pair has no derivation yet: it waits to be sampled")
@@ -37,9 +37,9 @@ def draw(uses: Sequence[RuleUse]) -> str:
 
 
 def _tree(uses: Sequence[RuleUse], side: str) -> tuple[float, float, list[str]]:
-    """Return the width and height of one side's tree, and its elements."""
+    """Return the width, height and SVG elements of one side's tree."""
     parts = [_parts(use, side) for use in uses]
-    # A rule's children come after it in the list of uses.
+    # A rule's children follow it in the list of uses.
     widths = [0.0] * len(uses)
     for number in reversed(range(len(uses))):
         below = sum(widths[part] if isinstance(part, int) else _width(part) for part in parts[number])
@@ -69,7 +69,7 @@ def _tree(uses: Sequence[RuleUse], side: str) -> tuple[float, float, list[str]]:
 
 
 def _parts(use: RuleUse, side: str) -> list[int | str]:
-    """Return a side's parts in order: places of children among the uses, and runs of words."""
+    """Return one side's parts in order: indices of children among the uses, and runs of words."""
     parts: list[int | str] = []
     for symbol in parse_side(getattr(use, side)):
         if isinstance(symbol, int):

@@ -1,4 +1,4 @@
-"""The learner: a store's counts in memory, and pairs taken through their sweeps against them; the claim to write."""
+"""The learner: holds a store's counts in memory and sweeps over pairs. Also the lease for writing."""
 
 import os
 import threading
@@ -21,9 +21,9 @@ from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0
 _RENEWALS = 4
-"""Times that a claim is renewed before it would lapse."""
+"""Number of renewals per lease period."""
 _RETRY_SECONDS = 5.0
-"""Pause before the claim is renewed once more if that has failed."""
+"""Pause in seconds before the next attempt if a renewal has failed."""
 _RELEASE_SECONDS = 5.0
 
 
@@ -34,10 +34,10 @@ def holding_lease(
     seconds: float = LEASE_SECONDS,
     report: Callable[[str | None], None] = lambda _trouble: None,
 ) -> Iterator[None]:
-    """Claim the grammar for this store object within the context; a thread renews the claim.
+    """Hold the lease on the grammar for this store object within the context. A thread renews it.
 
-    `report` receives what keeps the claim from being renewed, and None when it has been renewed. If the claim is lost,
-    every commit fails with `LeaseLostError`. Raises `StoreHeldError` if another process holds the claim.
+    `report` receives the reason if a renewal fails, and None after a renewal. If the lease is lost, every commit raises
+    `LeaseLostError`. Raises `StoreHeldError` if another process holds the lease.
     """
     store.take_lease(command, seconds)
     ended = threading.Event()
@@ -56,7 +56,7 @@ def holding_lease(
             else:
                 report(None)
                 pause = usual
-        # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
+        # If the database is unavailable, the lease expires by itself.
         with suppress(StoreError):
             store.release_lease()
 
@@ -66,22 +66,22 @@ def holding_lease(
         yield
     finally:
         ended.set()
-        # Others may be writing for long; the end of this process frees the store as well.
+        # Other writers may block the release for long. The lease ends with this process anyway.
         keeper.join(_RELEASE_SECONDS)
 
 
 SECONDS_A_COMMIT = 180.0
-"""The longest time between two commits, as far as committing takes no more than its share of the time."""
+"""Longest time between two commits, in seconds, unless committing would exceed its share of the time."""
 _COMMIT_SHARE = 8
 LIKELIHOOD_EVERY = 10
-"""Sweeps between two computations of the log-likelihood."""
+"""Number of sweeps between two computations of the log-likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning: pair sweeps done and to do, the stage, and the last known figures of the whole store.
+    """Progress of learning: pair sweeps done and in total, the stage, and the last known figures of the whole store.
 
-    `log_likelihood` is natural-log, of all uses of rules in the store. `tokens` is the number of these uses.
+    `log_likelihood` is the natural log-likelihood of all rule uses in the store. `tokens` is the number of these uses.
     """
 
     phase: str
@@ -97,13 +97,13 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """Ways to learn; nothing here changes the result but the `method` and the `blocks`.
+    """Options of learning. Only `method` and `blocks` change the result.
 
-    `threads`: None is one a core. `report` hears of progress. The log-likelihood, which takes time in proportion to the
-    store, is computed every `likelihood_every` sweeps and at the end of each part, but not before `likelihood_seconds`
-    have passed since the last time. `stop` is asked after each sweep; where it says so, what is done is committed and
-    left at that. `blocks`: how pairs are sampled together, where not as suits their number. `chain` makes the chain
-    where it is not the kind's own.
+    `threads`: None means one per core. `report` is the progress callback. The log-likelihood, whose
+    cost is proportional to the store, is computed every `likelihood_every` sweeps and at the end of
+    each part, but at most once per `likelihood_seconds`. `stop` is called after each sweep; if it
+    returns True, the work so far is committed and learning ends. `blocks`: sizes of blocks, if not
+    the default for the number of pairs. `chain`: factory of the chain, if not that of the kind.
     """
 
     threads: int | None = None
@@ -118,14 +118,14 @@ class LearnOptions:
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """Pairs that can be opened together, by their ids."""
+    """Pairs that can be opened together, by id."""
 
     ids: NDArray[np.int64]
     open: Callable[[], OpenBatch]
 
 
 class Learner(AbstractContextManager["Learner"]):
-    """Holds a store's counts in memory and keeps them and the store in step; one at a time may write to a store."""
+    """In-memory counts of a store, kept consistent with the store. Only one learner may write to a store."""
 
     def __init__(self, store: Store, options: LearnOptions | None = None) -> None:
         self.store = store
@@ -151,7 +151,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.chain.close()
 
     def __exit__(self, *exception: object) -> None:
-        """Close."""
+        """Close the learner."""
         self.close()
 
     def _report(self, phase: str, stage: int, pairs: int, done: int) -> None:
@@ -164,7 +164,7 @@ class Learner(AbstractContextManager["Learner"]):
             )  # fmt: skip
 
     def measure(self) -> float:
-        """Return the log-likelihood of all rule counts, natural-log; also noted on the curve."""
+        """Return the natural log-likelihood of all rule counts and add it to the curve."""
         self.likelihood = self.chain.log_likelihood()
         self.rules_in_use = self.chain.rule_types
         self.curve.append((self.sweeps, self.likelihood))
@@ -175,13 +175,13 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load the rows and count all their derivations; of a `whole` kind these are all pairs of the store."""
+        """Load the rows and count all their derivations. For a `whole` kind the rows must be all pairs of the store."""
         batch = ResidentBatch.of(rows, self.settings)
         self.chain.enter(batch.loaded, batch.state, batch.committed)
         return batch
 
     def lots(self, states: list[str], after_id: int = 0) -> Iterator["Lot"]:
-        """Yield pairs in any of the states with ids above `after_id`, as many at a time as fit in memory."""
+        """Yield lots of pairs in any of the states with ids above `after_id`, each as large as memory allows."""
         if self.chain.reads(self.store):
             for pairs in read_columns(self.store, states, after_id):
                 yield Lot(pairs.ids, partial(self._open_columns, pairs))
@@ -193,9 +193,9 @@ class Learner(AbstractContextManager["Learner"]):
         return self.chain.open(self.store, pairs) or self.open(self.store.pairs_by_id(pairs.ids.tolist()))
 
     def withdraw(self, rows: list[PairRow]) -> None:
-        """Take the pairs, as they are stored, out of the store and out of the counts; no open batch may hold them.
+        """Remove the stored pairs from the store and the counts. No open batch may hold them.
 
-        What is open of a `whole` kind has to be opened again.
+        Open batches of a `whole` kind must be reopened.
         """
         leaving = withdraw(self.store, rows, self.settings)
         if leaving is not None:
@@ -209,11 +209,11 @@ class Learner(AbstractContextManager["Learner"]):
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over the batch until each pair has had `until` sweeps; commit now and then, and at the end.
+        """Sweep over the batch until each pair has had `until` sweeps; commit at intervals and at the end.
 
-        `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that. `run`
-        returns for a number of sweeps over this batch how far the run has come, to be committed with them. Where more
-        sweeps over the same batch follow, the last commit may be left to them: `leave_open`, if nothing is due by then.
+        `enough` is called after each sweep; if it returns True, the work so far is committed and the method returns.
+        `run` returns the progress of the run after a number of sweeps over this batch, which is committed with them.
+        With `leave_open`, the last commit is left to further sweeps over the same batch, unless it is due.
         """
         first = self.sweeps
         enough = enough or self.options.stop
@@ -233,7 +233,7 @@ class Learner(AbstractContextManager["Learner"]):
                 self._commit(batch, records, run and run(self.sweeps - first))
                 records = []
                 last_commit = time.monotonic()
-                # Committing a large batch takes a while; do not let it take more than its share.
+                # Limit the share of time spent on committing, since a commit of a large batch is slow.
                 wait = max(wait, _COMMIT_SHARE * (last_commit - started))
         if records:
             batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
@@ -246,7 +246,7 @@ class Learner(AbstractContextManager["Learner"]):
             self._commit(batch, records, run and run(self.sweeps - first))
 
     def commit_open(self, batch: OpenBatch) -> None:
-        """Commit what `sweep` left open."""
+        """Commit the sweeps that `sweep` left open."""
         records, self._open_records = self._open_records, []
         if records:
             self._commit(batch, records, None)
@@ -255,7 +255,7 @@ class Learner(AbstractContextManager["Learner"]):
         batch.commit(self.store, records, self.chain.labels(), run)
 
     def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
-        """Take the active pairs of the batch one sweep further; return what that did."""
+        """Sweep once over the active pairs of the batch; return the record of the sweep."""
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.course.reached(batch.sweeps[active]).max())

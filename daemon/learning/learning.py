@@ -1,4 +1,4 @@
-"""Learning: take stored pairs through the schedule and keep what they become."""
+"""Learning: take stored pairs through the schedule and store their derivations."""
 
 import time
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from hierogram.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LearnReport:
-    """All that learning did: pairs and sweeps, time, and the grammar before and after.
+    """Report of a learning run: pairs and sweeps, time, and the grammar before and after.
 
-    The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
-    (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed. A run that is not
-    `finished` was asked to stop. `burn_in` of the sweeps took new pairs, or trees, through their schedule.
+    The *before* figures include the initial state of new pairs (every node a rule of its own). `curve` holds the
+    computed (sweep, log-likelihood) values. A run that is not `finished` was asked to stop. `burn_in` is the number of
+    sweeps that took new pairs or trees through their schedule.
     """
 
     pairs: int
@@ -46,7 +46,7 @@ class LearnReport:
 
 
 def rekey(store: Store) -> None:
-    """Give every rule a new key under the next salt that keeps the stored rules apart."""
+    """Give every rule a new key, using the next salt without key collisions."""
     with store.snapshot() as snapshot:
         rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
     settings = store.settings()
@@ -60,33 +60,34 @@ def rekey(store: Store) -> None:
 
 
 DEFAULT_SWEEPS = 74
-"""Sweeps over everything that follow the burn-in, over which uses are averaged; by default 100 in all
-[CFGŠ14 §5.4.2]."""
+"""Sweeps over all pairs after the burn-in, over which uses are
+averaged; with the default burn-in 100 sweeps in total [CFGŠ14 §5.4.2].
+"""
 
 ALIGNED = [WAITING, SAMPLING, SETTLED]
-"""States of the pairs that have an alignment."""
+"""States of pairs that have an alignment."""
 
 _MOST_SALTS = 8
 
 
 def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
-    """Return the interrupted run, where `learn` would continue it: it had as many `sweeps`, or any (None).
+    """Return the interrupted run if `learn` would continue it: it has the same number of `sweeps` (None: any number).
 
-    One whose sweeps are done has nothing left to do but to be reported. Where there are new pairs since, it is over.
+    A run whose sweeps are complete only needs to be reported. If new pairs have arrived since, that run is over.
     """
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # A run of the burn-in alone has no sweep that could tell whether pairs came after it.
+    # A run of the burn-in alone has no sweep that could show whether pairs arrived after it.
     over = run.sweeps and run.at_its_end and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if over else run
 
 
 def take_up_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the run that is continued, or a new one of so many sweeps (None: the default), which is recorded.
+    """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: the default).
 
-    Whoever aligns first takes it up before that, so that an interruption leaves the number of sweeps on record. Raises
-    `StoreHeldError` where another process writes this store's grammar.
+    A caller that aligns first calls this before aligning, so that an interruption leaves the number of sweeps on
+    record. Raises `StoreHeldError` if another process writes this store's grammar.
     """
     return run_to_continue(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
 
@@ -94,16 +95,16 @@ def take_up_run(store: Store, sweeps: int | None = None) -> LearningRun:
 def learn(
     store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None, leave_unfinished: bool = False
 ) -> LearnReport:
-    """Take pairs that have not burned in through their schedule, then every pair through `sweeps` more.
+    """Take pairs that have not burned in through their schedule, then sweep `sweeps` times over every pair.
 
-    Work is committed every few minutes and at the end of each part. A run that ended before its time, however it did,
-    is continued where the same `sweeps` are asked for, or None: the result is that of one run. It depends on the store,
-    its seed and the calls made, not on the options. With `leave_unfinished` the caller writes `Store.finish_run` once
-    the report has arrived where it has to; until then the same call finds a run at its end, and reports that.
+    Commits every few minutes and at the end of each part. An interrupted run is continued if `sweeps` is the same or
+    None, and gives the result of an uninterrupted run. The result depends on the store, its seed and the calls made,
+    not on the options. With `leave_unfinished`, the caller must call `Store.finish_run` once the report is delivered;
+    until then the same call finds a completed run and reports it.
 
-    Where two rules share a key, all keys are made again under another salt and the run goes on from its last commit.
-    Pairs that were asked to leave do so before and after. A run that is finished indexes pairs by their rules. Raises
-    `StoreHeldError` where another process writes this store's grammar.
+    If two rules share a key, all keys are recomputed with another salt and the run continues from its last commit.
+    Pairs with a withdrawal request are removed before and after the run. A finished run indexes pairs by their rules.
+    Raises `StoreHeldError` if another process writes this store's grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
@@ -151,9 +152,9 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
 
 
 class _Work:
-    """The next steps of a run: they follow from the store and the run's record, wherever it was interrupted.
+    """Remaining steps of a run, derived from the store and the run's record after any interruption.
 
-    The methods return False where they were asked to stop.
+    The methods return False if they were asked to stop.
     """
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
@@ -178,9 +179,10 @@ class _Work:
         return True
 
     def go_on(self) -> bool:
-        """Take all pairs through the rest of the run's sweeps.
+        """Take all pairs through the remaining sweeps of the run.
 
-        Where they are many batches, a few sweeps over each in turn, so that no part of the store falls far behind.
+        If the pairs form several batches, each batch gets a few
+        sweeps in turn, so that no part of the store falls far behind.
         """
         while self._run.done < self._run.sweeps:
             left = self._run.sweeps - self._run.done
@@ -204,14 +206,14 @@ class _Work:
         return True
 
     def _after(self, whole: bool, sweeps: int) -> LearningRun:
-        """Return how far the run has come after so many sweeps over a batch, the `whole` store or a part of it."""
+        """Return the run's progress after `sweeps` sweeps over a batch, which is the `whole` store or a part of it."""
         within = self._run.within + sweeps
         return (
             self._run._replace(done=self._run.done + within, within=0) if whole else self._run._replace(within=within)
         )
 
     def _open(self, lot: Lot) -> OpenBatch:
-        """Return the pairs in memory; those that are there already are not loaded again."""
+        """Return the pairs in memory; reuse the open batch if it holds the same pairs."""
         if self._batch is None or not np.array_equal(self._batch.ids, lot.ids):
             self._batch = None
             self._batch = lot.open()

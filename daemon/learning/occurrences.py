@@ -1,7 +1,7 @@
-"""The index of the pairs that use a rule, made from derivations.
+"""Index from rules to the pairs that use them, built from derivations.
 
-Sampling does not keep it current, because each commit would then write a row for every rule of every pair. `learn`
-indexes all pairs at its end, a daemon some in each turn of settled pairs.
+Sampling does not update it, because each commit would then write a row for every rule of every pair. `learn` indexes
+all pairs at its end, the daemon some pairs in each turn of settled pairs.
 """
 
 import time
@@ -15,15 +15,15 @@ from hierogram.storage.store import Store
 
 _PAIRS_A_TRANSACTION = 2_000
 _PAIRS_AT_ONCE = 500
-"""Pairs of a turn between two looks at the clock."""
+"""Number of pairs between two checks of the clock in a turn."""
 
 
 def index_occurrences(
     store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Index every pair whose present derivation is not indexed, and return their number.
+    """Index every pair whose current derivation is not indexed; return their number.
 
-    `report` is called with the number so far. Pairs that are sampled at the same time wait for the next call.
+    `report` receives the number so far. Pairs that are sampled at the same time are indexed by the next call.
     """
     indexed = after = 0
     while not stop():
@@ -38,7 +38,7 @@ def index_occurrences(
 
 
 class IndexTurns:
-    """Indexes pairs in turns, in the order of their ids, and starts again after the last one."""
+    """Indexer that works in turns, in id order, and restarts after the last pair."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class IndexTurns:
         self._complete_at = -1
 
     def take(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about this time; return whether there were any."""
+        """Index pairs for about `seconds`; return whether there were any."""
         until = time.monotonic() + seconds
         worked = False
         while time.monotonic() < until and not stop():
@@ -62,7 +62,7 @@ class IndexTurns:
 
 
 def _index_some(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs above an id; return the last id and how many were indexed, None if there are none."""
+    """Index up to `limit` pairs above an id; return the last id and the number indexed, or None if no pair is left."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""Repair: every count made that of a recount of the derivations and links, in one transaction."""
+"""Repair: set every count to the value recounted from derivations and links, in one transaction."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 
 @dataclass(slots=True)
 class RepairReport:
-    """All that a repair changed, in numbers; `begun_anew` are the pairs that lost their derivation or samples, by id.
+    """Numbers of repaired items. `begun_anew`: ids of pairs that lost their derivation or samples.
 
-    `going_on` pairs had a derivation and were thought to wait for one. `resampled` are pairs of which it was not known
-    when they were last sampled. `totals` are the store's totals that are others now, before and after. `left` is what
-    is still wrong, in words: it cannot be repaired.
+    `going_on`: pairs that had a derivation but were marked as waiting. `resampled`:
+    pairs whose last sampling time was unknown. `totals`: corrected totals of the
+    store, before and after. `left`: remaining problems that cannot be repaired.
     """
 
     begun_anew: list[int] = field(default_factory=list)
@@ -41,21 +41,21 @@ class RepairReport:
 
     @property
     def changed(self) -> bool:
-        """Return whether anything was not as it should be, and is now."""
+        """Whether the repair changed anything."""
         return any(getattr(self, name) for name in self.__slots__ if name != "left")
 
 
 def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> RepairReport:
-    """Repair the store in one transaction: all that follows from pairs, derivations and links is made to follow again.
+    """Repair the store in one transaction: recompute all data derived from pairs, derivations and links.
 
-    Derivations that cannot be read go, and their pairs begin again. `report` hears pairs done and pairs in all. Without
-    `keep`, the store stays as it was, and the report says what would change. Raises `StoreHeldError` where another
-    process writes the grammar.
+    Unreadable derivations are deleted, and their pairs restart. `report` receives pairs
+    done and in total. Without `keep`, the changes are rolled back and the report lists
+    what would change. Raises `StoreHeldError` if another process writes the grammar.
     """
     done = RepairReport()
     with store.snapshot() as snapshot:
         done.left = snapshot.file_damage()
-    # What cannot be read in part cannot be written to either.
+    # A file that is partly unreadable cannot be written to either.
     if not done.left:
         with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
             _repair(repairs, snapshot, done, report)
@@ -84,7 +84,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
 
 
 def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> list[str]:
-    """Make the stored rules of a part those of the recount; return what cannot be repaired, in words."""
+    """Replace the stored rules of a part with the recounted rules; return descriptions of irreparable problems."""
     if part.shared:
         return list(part.shared.values())
     matches, ids = part.matches(), part.stored.ids
@@ -99,7 +99,7 @@ def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> lis
 
 
 def _change_of(links: dict[Name, tuple[int, int]]) -> AlignerChange:
-    """Return what the aligner's counts lack."""
+    """Return the difference between counted and stored aligner counts."""
     lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     change = AlignerChange()

@@ -1,4 +1,4 @@
-"""Resident batches: pairs in memory with their derivations and averages; they are committed, begin again, and leave."""
+"""Resident batches: pairs in memory with their derivations and averages; commit, restart and withdrawal of pairs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,17 +20,17 @@ from hierogram.storage.store import Store
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_AT_A_TIME = 1 << 18
-"""Pairs whose columns are read together."""
+"""Number of pairs whose columns are read together."""
 _PAIRS_A_COMMIT = 2_048
 _SMALLER_AT_FIRST = 2
-"""A commit's first part, beside which nothing is written, has this many times fewer pairs than the others."""
+"""The first part of a commit, during which nothing else is written, is smaller than the other parts by this factor."""
 
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: their batch, present state, averages and sweeps, and all as last committed.
+    """Pairs in memory: their batch, current state, averages and sweeps, and the last committed values of these.
 
-    The averages are read when they are first asked for.
+    The averages are read on first use.
     """
 
     rows: list[PairRow]
@@ -46,7 +46,7 @@ class ResidentBatch:
 
     @classmethod
     def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
-        """Load the pairs as stored; those without a derivation get their initial state."""
+        """Load the pairs as stored. Pairs without a derivation get an initial state."""
         kind = kind_of(settings)
         loaded = kind.load(rows, settings)
         stored = np.array([row.current is not None for row in rows], np.bool_)
@@ -62,12 +62,12 @@ class ResidentBatch:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """The pairs, in ascending order."""
+        """Ids of the pairs, ascending."""
         return np.array([row.id for row in self.rows], np.int64)
 
     @property
     def averages(self) -> Averages:
-        """Return what the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
+        """Averaged expected uses of the pairs. Raises `DerivationError` if the stored bytes do not fit."""
         if self.present_averages is None:
             self.present_averages = self.loaded.read_averages(self.committed_averages)
         return self.present_averages
@@ -77,9 +77,10 @@ class ResidentBatch:
     ) -> None:
         """Write derivations, averages and the changes of counts since the last commit, in one transaction.
 
-        So the store always holds these pairs as they were after one sweep, however the process ends. Some thousand of
-        them are worked out at a time, while those before them are written, so that memory does not grow with the batch.
-        The sweeps, what is learned of a tree grammar's `labels`, and how far the `run` has come go with them.
+        So the store always holds these pairs as they were after a complete sweep, however the
+        process ends. Parts of a few thousand pairs are computed while the previous parts are
+        written, so that memory does not grow with the batch. The transaction includes the sweep
+        records, the parameters of a tree grammar's `labels`, and the progress of the `run`.
         """
         averages = self.written_averages()
         with closing(ahead(self.parts(averages, _PAIRS_A_COMMIT, -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)))) as parts:
@@ -87,20 +88,21 @@ class ResidentBatch:
         self.note_committed(averages)
 
     def written_averages(self) -> Blobs:
-        """Return what the pairs expect to use, as the store keeps it."""
+        """Return the averages of the pairs in the store's format."""
         known = self.present_averages
         return self.committed_averages if known is None else self.loaded.write_averages(known)
 
     def note_committed(self, averages: Blobs) -> None:
-        """Note that the store has the pairs as they are, with these averages."""
+        """Record the current state, with these averages, as committed."""
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
 
     def parts(self, averages: Blobs, most: int, at_first: int) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """Yield what a commit writes, n pairs at a time, and fewer at first: pairs, and the changes of counts they
-        cause."""
+        """Yield the parts of a commit, `at_first` pairs and then `most`
+        pairs each: pair updates and the resulting changes of rule counts.
+        """
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -124,26 +126,27 @@ class ResidentBatch:
             old = None if before is None else self._committed(before, first, last)
             new = Drawn(part_of(after, first, last), part_of(averages, first, last))
             rules = self.loaded.rule_deltas(old, new, self.settings, first)
-            # So rules that are looked up together lie together in the store, and its index of sources grows in order.
+            # Sort by text, so that rules that are queried together are stored together and the index of sources grows
+            # in order.
             order = text_order(rules.sources, rules.keys)
             yield updates, rules.at(order, taken(rules.sources, order), taken(rules.targets, order))
 
     def leaving(self) -> RuleDeltas:
-        """Return how the counts of rules change when all pairs leave the store, as they were last committed."""
+        """Return the changes of rule counts when all pairs leave the store, as last committed."""
         if self.committed_state is None:
             return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)
         return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
 
     def _committed(self, trees: Blobs, first: int, last: int) -> Drawn:
-        """Return what was committed last of some of the pairs; `trees` are those of all."""
+        """Return the last committed derivations of some pairs; `trees` contains those of all pairs."""
         records = part_of(self.committed_averages, first, last)
         return Drawn(part_of(trees, first, last), records, self.committed[first:last])
 
 
 def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:
-    """Yield stored pairs with ids above `after_id` in their order, as many at a time as fit in memory; or all of them,
-    whatever their states, where the store's kind of grammar has to have them together.
+    """Yield batches of stored pairs with ids above `after_id` in id order, each as large as memory allows. If the
+    store's kind of grammar needs all pairs together, yield all pairs in any state as one batch.
     """
     whole = kind_of(store.settings()).whole
     batch: list[PairRow] = []
@@ -181,14 +184,14 @@ def read_columns(store: Store, states: list[str], after_id: int = 0) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """Pairs whose alignment, and so their forest, has changed: with their old derivations, and with new ones."""
+    """Pairs whose alignment, and so their forest, has changed: with their old and their new derivations."""
 
     before: ResidentBatch
     after: ResidentBatch
 
     @classmethod
     def of(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "Rebuilt":
-        """Load the pairs, which all have a derivation, with other alignments, by id."""
+        """Load pairs, which all have a derivation, with new alignments by id."""
         fresh = [
             row._replace(
                 alignment=alignments[row.id],
@@ -204,7 +207,7 @@ class Rebuilt:
         return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))
 
     def updates(self) -> PairUpdates:
-        """Return the new derivations, for the store; the pairs begin the schedule again."""
+        """Return the updates with the new derivations. The pairs restart the schedule."""
         rows = self.before.rows
         size = len(rows)
         return PairUpdates(
@@ -218,13 +221,13 @@ class Rebuilt:
         )
 
     def deltas(self) -> RuleDeltas:
-        """Return how rules' counts change: the old derivations and all that they averaged leave, the new ones come."""
+        """Return the changes of rule counts: remove the old derivations and their averages, add the new derivations."""
         loaded, settings = self.after.loaded, self.after.settings
         begun = Drawn(loaded.trees(self.after.state), no_blobs(loaded.size))
         return join_deltas([self.before.leaving(), loaded.rule_deltas(None, begun, settings)])
 
     def change(self, chain: Chain) -> None:
-        """Make the same changes in a chain's counts."""
+        """Apply the changes to a chain's counts."""
         chain.change(self.before.loaded, self.before.state, -1)
         chain.change(self.after.loaded, self.after.state, 1)
 
@@ -233,9 +236,9 @@ PAIRS_A_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Take the pairs out of the store, in one transaction; returns those of them that had a derivation.
+    """Remove the pairs from the store in one transaction; return a batch of those that had a derivation.
 
-    The caller holds the lease, or nobody does. Raises what `Store.withdraw` raises.
+    The caller must hold the lease unless it is free. Raises the errors of `Store.withdraw`.
     """
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.of(derived, settings) if derived else None
@@ -244,13 +247,13 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
 
 
 def in_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the ids, as many at a time as leave together."""
+    """Yield the ids in groups that are removed in one transaction."""
     for first in range(0, len(ids), PAIRS_A_TRANSACTION):
         yield ids[first : first + PAIRS_A_TRANSACTION]
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Take the pairs with these ids out of a store that nobody else writes to; returns how many there were."""
+    """Remove the pairs with these ids from a store that has no other writer; return the number that existed."""
     settings = store.settings()
     withdrawn = 0
     for done, some in enumerate(in_transactions(ids)):
@@ -262,7 +265,7 @@ def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]
 
 
 def withdraw_requested(store: Store) -> None:
-    """Take out of the store the pairs that someone asked to leave while nobody could see to it."""
+    """Remove the pairs whose withdrawal was requested while no learner was running."""
     settings = store.settings()
     while ids := store.pending_withdrawals(PAIRS_A_TRANSACTION):
         withdraw(store, store.pairs_by_id(ids), settings)

@@ -1,7 +1,7 @@
-"""The links that a store keeps of its pairs, and the aligner's counts that follow from them.
+"""Stored links of pairs, and the aligner's counts derived from them.
 
-Words are texts in the store and numbers in the sampler. Counts are kept of words and of stems: a stem is named by its
-letters and a space, which no word has.
+Words are strings in the store and numbers in the sampler. Counts are kept for words and for stems. The name of a stem
+is its letters and a space, which cannot occur in a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,23 +24,23 @@ from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, Pai
 from hierogram.storage.store import Store
 
 SIDES = ("source", "target")
-"""By direction, the side whose words others are linked to: forward, target words to source words."""
+"""Side of the conditioning words, by direction: forward links target words to source words."""
 DIRECTIONS = ("forward", "backward")
 
 _WORD, _STEM = "", " "
-"""What the names of words and of stems end with."""
+"""Suffixes of the names of words and of stems."""
 
 Names = tuple[list[str], list[str]]
-"""Of both sides' words, or of their stems, by their numbers; at the end that of no word."""
+"""Names of both sides' words or stems, by number. The last entry is the null word."""
 
 
 def units_of(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-    """Return both sides by words, and by stems."""
+    """Return both sides as words and as stems."""
     return (source, target), (stems_of(source), stems_of(target))
 
 
 def names_of(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Names, Names]:
-    """Return the names of words and those of stems, of both sides by `units_of`."""
+    """Return the names of both sides' words and stems, given the result of `units_of`."""
     return _names(words, _WORD), _names(stems, _STEM)
 
 
@@ -53,7 +53,7 @@ _UNCOUNTED = (0,) * (MOST_FERTILITY + 2)
 
 
 class NamedCounts:
-    """Counts of the aligner, found by the names of words and stems."""
+    """Aligner counts, indexed by the names of words and stems."""
 
     def __init__(self, counts: AlignerCounts) -> None:
         self._linked: dict[str, list[tuple[str, int, int]]] = {}
@@ -69,9 +69,9 @@ class NamedCounts:
             self._jumps[backward_ones.astype(np.int64), np.array(widths) + WIDEST_JUMP] = jumps
 
     def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return those of words and of stems among each other, by their numbers.
+        """Return the counts among the given words and among the given stems, by number.
 
-        `vocabulary` sizes of source and target side, of the store with the words at hand.
+        `vocabulary`: sizes of the source and target vocabularies, of the store plus the given words.
         """
         of_words, of_stems = (self._of_unit(unit, vocabulary) for unit in names)
         return of_words, of_stems
@@ -88,7 +88,7 @@ class NamedCounts:
         found = []
         for k in range(len(DIRECTIONS)):
             emitted, linked = pairs[1 - k], pairs[2 + k]
-            # No word is not emitted.
+            # The null word is never emitted.
             kept = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
             words = np.array([self._words[k].get(name, _UNCOUNTED) for name in names[k]], np.int64)
             found.append(
@@ -106,10 +106,10 @@ class NamedCounts:
 
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
-    """Write the counts of words and stems, both directions, into a change, for the store."""
+    """Add the counts of words and stems, in both directions, to a change of the store."""
     for both, names in zip(learned, names_of(*units_of(source, target)), strict=True):
         _enter_unit(change, both, names)
-    # Jumps are those of the same links, whichever way words are known.
+    # Words and stems have the same links, and so the same jumps.
     for direction, way in zip(DIRECTIONS, learned[0], strict=True):
         widths = np.flatnonzero(way.jumps)
         change.jumps += [
@@ -142,11 +142,11 @@ def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
 _LINK = np.dtype("<i2")
 
 Links = tuple[NDArray[np.int16], NDArray[np.int16]]
-"""Forward and backward."""
+"""Forward and backward links."""
 
 
 class LinkedTexts(NamedTuple):
-    """Both sides of some pairs, and both directions between them, by words and by stems."""
+    """Both sides of some pairs and both directions between them, as words and as stems."""
 
     source: Side
     target: Side
@@ -162,12 +162,12 @@ class LinkedTexts(NamedTuple):
         return cls(source, target, (words, stems))
 
     def counts(self, links: Links, weight: NDArray[np.int64]) -> LearnedCounts:
-        """Return the counts that both directions' links cause, pairs weighted."""
+        """Return the counts of both directions' links, with the pairs weighted."""
         of_words, of_stems = (_counts_of(both, links, weight) for both in self.units)
         return of_words, of_stems
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
-        """Return both directions' links of each pair, as the store keeps them."""
+        """Return both directions' links of each pair in the store's format."""
         columns = []
         for direction, of_direction in zip(self.units[0], links, strict=True):
             whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
@@ -184,14 +184,14 @@ def _counts_of(both: tuple[Direction, Direction], links: Links, weight: NDArray[
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Return both directions' links of pairs, one after the other."""
+    """Return both directions' links of the pairs, concatenated."""
     forward = np.frombuffer(b"".join(row.forward or b"" for row in rows), _LINK)
     backward = np.frombuffer(b"".join(row.backward or b"" for row in rows), _LINK)
     return forward.astype(np.int16), backward.astype(np.int16)
 
 
 def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return what leaves the aligner with the pairs: to be written in the transaction that deletes them."""
+    """Return the aligner change that removes the pairs, for the transaction that deletes them."""
     rows = store.links_by_id(ids)
     change = AlignerChange(withdrawn=[row.id for row in rows])
     if rows:
@@ -200,7 +200,7 @@ def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], change: AlignerChange, weight: int = 1) -> None:
-    """Count the stored links of the pairs into a change, each so many times; keys may come more than once."""
+    """Add the counts of the pairs' stored links, times `weight`, to a change. Keys may occur more than once."""
     texts = LinkedTexts.of(rows)
     counts = texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64))
     enter_counts(change, counts, texts.source, texts.target)

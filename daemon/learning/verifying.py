@@ -1,7 +1,7 @@
-"""Verifying: every rule counted again from the derivations, and compared.
+"""Verification: recount every rule from the derivations and compare the result with the store.
 
-Pairs are read some thousand at a time. What they count is set aside by the keys of rules, and so are the stored rules;
-then a part of all keys at a time is compared. So memory depends on the size of a part, not on that of the store.
+Pairs are read in batches of a few thousand. Their counts and the stored rules are spilled to files by rule key, then
+compared one part of the keys at a time. So memory depends on the size of a part, not on the size of the store.
 """
 
 import os
@@ -32,27 +32,27 @@ from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 2_000
 _LINKS_A_READ = 5_000
-"""Pairs whose links are read together, and named together where they cannot be."""
+"""Number of pairs whose links are read together, and reported together if they are unreadable."""
 _RULES_AT_ONCE = 300_000
-"""Rows of rules that are compared at once: as many as are stored and as parts of the pairs count."""
+"""Number of rule rows that are compared together: stored rows plus recounted rows."""
 _COUNTS_AT_ONCE = 100_000
 _MOST_PROBLEMS = 20
 _UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
-"""Errors that reading pairs, derivations or links raises where bytes or texts are not what they should be."""
+"""Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
 
 Report = Callable[[int, int], None]
 Name = tuple[str, str, object]
-"""Of one of the aligner's counts."""
+"""Name of an aligner count."""
 _LEXICON, _JUMP = "lexicon", "jump"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """All that a verification saw; `problems` is empty where the store is sound, else the first of them in words.
+    """Result of a verification. `problems` describes the first problems; it is empty if the store is sound.
 
-    `damaged_file`: the database itself cannot be read in part. `human_links`: links that people have fixed or
-    forbidden, to which alignments were compared. `left_out`: how often pairs expect to use rules that are too rare in
-    them to be counted, by how many nonterminals these have.
+    `damaged_file`: the database file is partly unreadable. `human_links`: number of
+    fixed or forbidden links to which alignments were compared. `left_out`: expected uses
+    of rules that are too rare in their pairs to be counted, by number of nonterminals.
     """
 
     pairs: int
@@ -67,7 +67,9 @@ class VerifyReport:
 
 
 class Fault(NamedTuple):
-    """A pair whose derivation or samples cannot be read, and why; `damaged`: not even the pair itself can be."""
+    """Pair whose derivation or samples cannot be read, and the
+    reason. `damaged`: the pair itself cannot be read either.
+    """
 
     pair_id: int
     why: str
@@ -78,7 +80,7 @@ class Fault(NamedTuple):
 
 
 def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Fault]]:
-    """Count rules; where derivations do not fit, name each pair that is at fault and count the others."""
+    """Count rules; if derivations do not fit, report each faulty pair and count the others."""
     try:
         return [count_rules_of(rows, settings)], []
     except _UNREADABLE as error:
@@ -103,11 +105,11 @@ _RULE = np.dtype(
         ("expected_uses_variances", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip
-"""A rule as it is set aside: its id, or its place among all that are counted; and its columns, but for its sides."""
+"""Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
 _COLUMNS = [name for name in _RULE.names or () if name != "number"]
 _COUNTS_OF_WORDS = WordCounts._fields[2:]
 _LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_COUNTS_OF_WORDS))])
-"""A row of one of the aligner's tables, as it is stored or counted; the row's keys are its text."""
+"""Spilled row of an aligner table, stored or recounted. The row's key is its text."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
 
@@ -131,7 +133,7 @@ def _set_aside(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SetAside:
 
 
 def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
-    """Return the rules of some slices, and their numbers in the place of ids."""
+    """Return the rules of some slices, with their numbers as ids."""
     rows, sides = spill.read(first, last)
     columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
     sources, targets = (Texts(*side) for side in sides)
@@ -140,10 +142,10 @@ def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RulesOfPart:
-    """The rules whose keys are in a part of all keys, as they are stored and as they are counted.
+    """Stored and recounted rules of one part of the keys.
 
-    `rows` int64[n]: of each counted rule the first row, which has the counts of all. `numbers`: the rows' places among
-    all that were counted. `shared`: rules that have the same key as an earlier one, by their numbers, both in words.
+    `rows` int64[n]: first row of each recounted rule, which has the total counts. `numbers`: indices of the rows among
+    all recounted rows. `shared`: descriptions of rules that have the same key as an earlier rule, by number.
     """
 
     stored: StoredRules
@@ -153,12 +155,12 @@ class RulesOfPart:
     shared: dict[int, str]
 
     def matches(self) -> Matches:
-        """Return which rules are stored and counted: rows of `counted` and of `stored`; and which are one of both."""
+        """Match rows of `counted` and of `stored`; return the matches and the rows on only one side."""
         found = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
         return found._replace(ours=self.rows[found.ours], only_ours=self.rows[found.only_ours])
 
     def differing(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield the name of each column, and which of the matches differ in it."""
+        """Yield the name of each column and the matches that differ in it."""
         here, there = self.stored.rules, self.counted
         for name, ours, theirs in (("source", here.sources, there.sources), ("target", here.targets, there.targets)):
             yield name, np.flatnonzero(~same_texts(ours, matches.theirs, theirs, matches.ours))
@@ -168,10 +170,10 @@ class RulesOfPart:
 
 @dataclass(slots=True)
 class Recount:
-    """All that is counted from the derivations, samples and links of a snapshot, beside what is stored of it.
+    """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
 
-    `faults`: pairs that cannot be read; `unreadable_links`: links that cannot be, in words. `left_out`: the expected
-    uses that no rule counts, by number of nonterminals. `rules`, `rule_tokens` and `expected_tokens` are stored.
+    `faults`: unreadable pairs. `unreadable_links`: descriptions of unreadable links. `left_out`: expected uses that no
+    rule counts, by number of nonterminals. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
     """
 
     _stored: Spill
@@ -186,14 +188,14 @@ class Recount:
     unreadable_links: list[str] = field(default_factory=list)
 
     def hear_rules(self, stored: StoredRules) -> None:
-        """Take in some of the stored rules."""
+        """Add some of the stored rules."""
         self.rules += len(stored.ids)
         self.rule_tokens += int(stored.rules.counts.sum())
         self.expected_tokens += float(stored.rules.expected_uses.sum())
         self._stored.add(*_set_aside(stored.rules, stored.ids))
 
     def rule_parts(self) -> Iterator[RulesOfPart]:
-        """Yield all rules, a part of their keys at a time."""
+        """Yield all rules, one part of the keys at a time."""
         for first, last in parts([self._stored, self._counted], _RULES_AT_ONCE):
             met = _taken_up(self._counted, first, last)
             counted, numbers = met.rules, met.ids
@@ -210,7 +212,7 @@ class Recount:
             yield RulesOfPart(stored, counted.added_up(firsts), numbers, rows, shared)
 
     def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
-        """Yield those of the aligner's counts that differ, some at a time, as they are stored and as counted."""
+        """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
         for first, last in parts([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
             places: dict[bytes, int] = {}
@@ -228,9 +230,9 @@ class Recount:
 
 @contextmanager
 def recounted(snapshot: Snapshot, report: Report | None = None) -> Iterator[Recount]:
-    """Count all from nothing; `report` hears pairs done and pairs in all.
+    """Recount everything; `report` receives pairs done and in total.
 
-    What is yielded has to hear the stored rules, before these are compared.
+    The caller must pass the stored rules to the recount before comparing them.
     """
     with Spill(_RULE, 2) as stored, Spill(_RULE, 2) as counted, Spill(_LINKS, 1) as links:
         recount = Recount(stored, counted, links)
@@ -306,14 +308,14 @@ def _shown(rules: RuleDeltas, row: int) -> str:
 
 
 class _Problems:
-    """The first problems of all, however many are found: by kind, and those of a kind by their places."""
+    """The first problems found, ordered by kind and then by place, and the total number."""
 
     def __init__(self) -> None:
         self.number = 0
         self._first: list[tuple[int, Any, str]] = []
 
     def add(self, kind: int, places: Sequence[Any], told: Callable[[int], str]) -> None:
-        """Note problems of a kind at these places; `told` says number k of them in words."""
+        """Add problems of a kind at these places; `told` returns the description of problem k."""
         self.number += len(places)
         first = nsmallest(_MOST_PROBLEMS, range(len(places)), key=places.__getitem__)
         self._first += [(kind, places[k], told(k)) for k in first]
@@ -321,20 +323,20 @@ class _Problems:
         del self._first[_MOST_PROBLEMS:]
 
     def add_all(self, kind: int, lines: Sequence[str]) -> None:
-        """Note problems of a kind, in their order."""
+        """Add problems of a kind, in their order."""
         self.add(kind, range(len(lines)), lines.__getitem__)
 
     def first(self) -> list[str]:
-        """Return the first ones in words."""
+        """Return the descriptions of the first problems."""
         return [line for _, _, line in self._first]
 
 
 _TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MISSING, _LEFT_OUT = range(9)
-"""Kinds of problems, in the order in which they are reported."""
+"""Kinds of problems, in reporting order."""
 
 
 def _compare(part: RulesOfPart, problems: _Problems) -> None:
-    """Compare every column of stored rules with the recount."""
+    """Compare every column of the stored rules with the recount."""
     ids, rules, counted = part.stored.ids, part.stored.rules, part.counted
     matches = part.matches()
 
@@ -373,17 +375,17 @@ def _value(rules: RuleDeltas, name: str, row: int) -> object:
 
 
 def verify(store: Store, report: Report | None = None) -> VerifyReport:
-    """Count every rule again from all derivations and samples of one snapshot and compare with the store's rules.
+    """Recount every rule from all derivations and samples of one snapshot and compare with the stored rules.
 
-    Also runs the store's own checks. `report` hears pairs done and pairs in all.
+    Also runs the database's own checks. `report` receives pairs done and in total.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="check") as thread:
-        # The database reads its whole file, and Python's lock is free meanwhile.
+        # The database check reads the whole file and releases the GIL.
         checking = thread.submit(store.file_damage)
         try:
             found = _verify_tables(store, report)
         except Exception:
-            # Whatever a damaged file leads to.
+            # A damaged file can raise any error.
             if not checking.result():
                 raise
         damage = checking.result()

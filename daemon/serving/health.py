@@ -1,4 +1,4 @@
-"""The daemon's condition, for those who look in: written by the loops, read from any thread."""
+"""State of the daemon: the loops write it, any thread may read it."""
 
 import time
 from collections import deque
@@ -14,8 +14,8 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The lag of sampling: pairs that are not through the schedule, seconds that the oldest of them has waited
-    (None: there is none), pair sweeps a second lately, and how many pairs are in which state.
+    """Backlog of sampling: pairs that have not finished the schedule, seconds that the oldest of them has waited (None:
+    no such pair), pair sweeps per second over the last minute, and pair counts by state.
     """
 
     pairs: int = 0
@@ -24,7 +24,7 @@ class Lag:
     states: Mapping[str, int] = field(default_factory=dict)
 
     def by(self, pairs: Mapping[str, int]) -> "Lag":
-        """Return the same, with the numbers of pairs by state that the store says now."""
+        """Return this lag with the given current pair counts by state."""
         states = {state: pairs.get(state, 0) for state in UNSETTLED}
         behind = sum(states.values())
         return replace(self, pairs=behind, oldest=self.oldest if behind else None, states=states)
@@ -32,8 +32,8 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SpoolCondition:
-    """State of the spool: inputs taken in and set apart since the start, waiting files, and the files that wait for
-    others or cannot be moved.
+    """State of the spool: inputs ingested and inputs rejected since the start, number of waiting files, and the files
+    that wait for related files or cannot be moved.
     """
 
     done: int = 0
@@ -44,7 +44,9 @@ class SpoolCondition:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The daemon's condition; `degraded` says why it cannot work as it should (store gone, disk full), else None."""
+    """State of the daemon. `degraded` is the reason why it cannot
+    work normally (store unavailable, disk full), or None.
+    """
 
     loops: tuple[LoopHealth, ...]
     lag: Lag
@@ -56,7 +58,7 @@ class Condition:
 
 
 class HealthRegistry:
-    """Where the loops note what others want to know; every method may be called from any thread."""
+    """Registry of status values that the loops report. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -68,12 +70,12 @@ class HealthRegistry:
         self.spool = SpoolCondition()
 
     def note_lag(self, behind: LagRow) -> None:
-        """Note what the store says is behind."""
+        """Record the backlog that the store reports."""
         with self._lock:
             self._behind, self._noted = behind, time.monotonic()
 
     def note_sweeps(self, pair_sweeps: int) -> None:
-        """Note how many pairs have been swept over since the last note."""
+        """Record the number of pairs swept since the last call."""
         now = time.monotonic()
         with self._lock:
             self._work.append((now, pair_sweeps))
@@ -81,7 +83,7 @@ class HealthRegistry:
                 self._work.popleft()
 
     def lag(self) -> Lag:
-        """Return how far sampling is behind by now; an oldest pair goes on ageing while nobody notes anything."""
+        """Return the current lag. The age of the oldest pair keeps growing between reports."""
         now = time.monotonic()
         with self._lock:
             behind = self._behind

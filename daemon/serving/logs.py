@@ -1,4 +1,4 @@
-"""The daemon's log: events with named values, as JSON for programs or colored lines for people, on standard error."""
+"""The daemon's log: structured events on standard error, as JSON or as colored lines."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ Log = structlog.stdlib.BoundLogger
 
 
 def open_log(section: LogSection) -> Log:
-    """Set the log up, that of libraries included, and returns it; may be called again to change it."""
+    """Configure logging, also that of libraries, and return the logger. May be called again."""
     human = section.format == "human" or (section.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -30,7 +30,7 @@ def open_log(section: LogSection) -> Log:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(section.level.upper())
-    # Each request that a webhook makes is a line of ours already.
+    # The daemon itself logs each webhook request.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

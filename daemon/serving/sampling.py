@@ -1,8 +1,7 @@
-"""The loop that samples: new pairs through the schedule first, then burned-in ones again, the stalest first.
+"""Sampling loop: take new pairs through the schedule first, then resample burned-in pairs, stalest first.
 
-The pairs that are new at one time become a batch. Batches are sampled in turn, a few seconds each, so that a pair that
-comes late does not wait for all that came before it. Each turn ends with a commit: between two turns the store and the
-memory say the same.
+Pairs that arrive together form a batch. Batches take turns of a few seconds, so that a late pair does not wait for all
+earlier pairs. Each turn ends with a commit: between turns, store and memory agree.
 """
 
 import time
@@ -33,7 +32,7 @@ _ALIGNED_AT_ONCE = 10_000
 
 
 class Aligning:
-    """The aligner of a running daemon; the learner's rules follow where derivations are made again."""
+    """Aligner of a running daemon. Updates the learner's rule counts when it rebuilds derivations."""
 
     def __init__(
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heartbeat, log: Log
@@ -47,7 +46,7 @@ class Aligning:
         self._log = log
 
     def align_new(self) -> int:
-        """Align pairs that came without an alignment, some at once; return how many."""
+        """Align one batch of unaligned pairs; return their number."""
         try:
             pairs = self._aligner.align_new(_ALIGNED_AT_ONCE, self._go_on)
         except StoppedError:
@@ -57,7 +56,7 @@ class Aligning:
         return pairs
 
     def rejuvenate(self) -> list[int]:
-        """Align some pairs again if many have arrived; return the ids of those whose derivations begin again."""
+        """Re-align some pairs if many have arrived; return the ids of pairs whose derivations restart."""
         try:
             if not self._aligner.much_has_arrived():
                 return []
@@ -73,7 +72,7 @@ class Aligning:
         return begun_again
 
     def correct(self, pending: Sequence[Correction]) -> None:
-        """Make the alignments of pairs keep to what people say of their links; no open batch may hold them."""
+        """Apply human link corrections to the alignments. No open batch may hold these pairs."""
         for rebuilt in correct(self._store, pending, self._threads):
             rebuilt.change(self._learner.chain)
         self._log.info("pairs corrected", pairs=len(pending))
@@ -85,7 +84,7 @@ class Aligning:
 
 
 class InParts:
-    """Some pairs at a time: what is new comes in as a batch of its own, and goes when it has burned in."""
+    """Residency for kinds that sample some pairs at a time: new pairs form a batch, dropped after its burn-in."""
 
     def __init__(self, learner: Learner, section: SamplingSection) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -95,20 +94,20 @@ class InParts:
         self._all_taken_up = False
 
     def take_new(self) -> ResidentBatch | None:
-        """Return a batch of the pairs that are new, as far as there is room."""
+        """Return a batch of new pairs, as far as the limit of pairs in memory allows."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
         store = self._learner.store
         rows: list[PairRow] = []
         if not self._all_taken_up:
-            # Those that an earlier run left on their way through the schedule.
+            # Pairs whose schedule an earlier run interrupted.
             rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
             self._all_taken_up = len(rows) < room
             self._taken_up = rows[-1].id if rows else self._taken_up
             here = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in here]
-        # What is in memory has been committed since it was read, and is not pending any more.
+        # Pairs in memory have been committed since they were read, so they are no longer in state WAITING.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,))
         return self._learner.open(rows) if rows else None
 
@@ -118,11 +117,11 @@ class InParts:
         return self._learner.open(rows) if rows else None
 
     def begin_again(self, ids: Sequence[int]) -> None:
-        """Make the pairs a batch of their own."""
+        """Open the pairs as a new batch."""
         self.queue.append(self._learner.open(self._learner.store.pairs_by_id(ids)))
 
     def drop(self, ids: Collection[int]) -> None:
-        """Drop the pairs; the others of their batches are read again from the store."""
+        """Drop the pairs; reload the rest of their batches from the store."""
         kept: deque[ResidentBatch] = deque()
         for batch in self.queue:
             rest = [row.id for row in batch.rows if row.id not in ids]
@@ -134,7 +133,7 @@ class InParts:
 
 
 class AsWhole:
-    """All pairs at once, loaded again when some come or go: that takes time in proportion to the store."""
+    """Residency for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
 
     def __init__(self, learner: Learner) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -142,7 +141,7 @@ class AsWhole:
         self._batch: ResidentBatch | None = None
 
     def take_new(self) -> ResidentBatch | None:
-        """Return all pairs, where some of them are new, or nothing is in memory yet and some have not burned in."""
+        """Return all pairs if some are new, or on the first call if some have not burned in; else None."""
         if self._batch is not None and not self._learner.store.count_pairs((WAITING,)):
             return None
         batch = self._load()
@@ -154,34 +153,34 @@ class AsWhole:
         return self._batch
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return all pairs: every one was sampled as long ago as the others."""
+        """Return all pairs, since all were sampled equally long ago."""
         return self._batch
 
     def begin_again(self, ids: Sequence[int]) -> None:
-        """Load all pairs again."""
+        """Reload all pairs."""
         self._load()
 
     def drop(self, ids: Collection[int]) -> None:
-        """Forget all pairs."""
+        """Drop all pairs."""
         self.queue.clear()
         self._batch = None
 
 
 Residency = InParts | AsWhole
-"""Pairs in memory, as the kind of grammar needs them; between two turns, memory and store say the same."""
+"""Pairs in memory, as the kind of grammar requires. Between turns, memory and store agree."""
 
 _LOOK_SECONDS = 0.5
 _FEWEST_REJUVENATED = 64
 _FIRST_RATE = 1_000.0
-"""Pairs a second that are read, sampled once and written, before it has been measured."""
+"""Pairs read, sampled once and written per second, until the rate has been measured."""
 _INDEX_SHARE = 0.25
-"""Share of a turn of settled pairs in which pairs are indexed by the rules that they use."""
+"""Share of a turn of settled pairs spent on indexing pairs by the rules that they use."""
 _IDLE_SECONDS = 1.0
-"""A turn of burned-in pairs where none is new: pairs that come meanwhile wait for its end."""
+"""Length of a turn of burned-in pairs if no pair is new. Pairs that arrive during the turn wait for its end."""
 
 
 class SamplingLoop:
-    """Keeps the grammar current."""
+    """Loop that keeps the grammar current."""
 
     name = "resample"
     sections = frozenset({"sampling", "alignment", "workers"})
@@ -195,12 +194,12 @@ class SamplingLoop:
         self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: Configuration) -> None:
-        """Raise `DaemonError` where workers are asked for and cannot sample this store."""
+        """Raise `DaemonError` if workers are configured and cannot sample this store."""
         if configuration.workers.workers is not None:
             check_workers(self._store.settings())
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Sample until it shall end, from what the store says; see `Loop.run`."""
+        """Sample until `stop` is set, starting from the stored state; see `Loop.run`."""
         configuration = self._configuration()
         while not stop.is_set():
             try:
@@ -232,7 +231,7 @@ class SamplingLoop:
 
 
 class SamplingTurns:
-    """Whose turn it is: batches of new pairs one after the other, or burned-in pairs again."""
+    """Scheduler of turns: batches of new pairs in rotation, or burned-in pairs."""
 
     def __init__(
         self,
@@ -251,35 +250,35 @@ class SamplingTurns:
         self._health = health
         self._residency: Residency = AsWhole(learner) if learner.kind.whole else InParts(learner, section)
         self._rate = _FIRST_RATE
-        # Seconds that were spent on new pairs beyond those that burned-in ones have had in turn.
+        # Seconds spent on new pairs that burned-in pairs have not yet received as their share.
         self._owed = 0.0
         self._rest_until = 0.0
         self._index = IndexTurns(learner.store)
 
     def take(self) -> bool:
-        """Take one turn of a few seconds, committed at its end; return False where there was nothing to do."""
+        """Take one turn of a few seconds and commit it; return False if there was nothing to do."""
         self._health.note_lag(self._learner.store.lag())
         self._withdraw()
         self._correct()
         self._learner.chain.follow(self._learner.store)
         aligned = self._aligning.align_new() if self._aligning else 0
         new = self._residency.take_new()
-        # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
-        # new pairs must not keep those before them from ever burning in.
+        # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
+        # a stream of new pairs must not keep earlier pairs from burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
         worked = self._work(new, seconds)
         self._health.note_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
     def _withdraw(self) -> None:
-        """Take out the pairs that someone wants out."""
+        """Remove the pairs whose withdrawal was requested."""
         while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
             self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
 
     def _correct(self) -> None:
-        """Have alignments follow what people say of their links."""
+        """Apply pending human link corrections."""
         store = self._learner.store
         while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
             ids = [correction.id for correction in pending]
@@ -290,9 +289,9 @@ class SamplingTurns:
                 self._residency.begin_again(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch, or settled pairs if no pair is new; return whether there was anything to do.
+        """Sample the next batch, or settled pairs if no pair is new; return whether there was work.
 
-        `new` is a batch that has just been sampled, for `seconds`.
+        `new` is a batch that was just sampled for `seconds`.
         """
         share = self._section.new_share
         queue = self._residency.queue
@@ -306,7 +305,7 @@ class SamplingTurns:
         self._owed = 0.0
         begun_again = self._aligning.rejuvenate() if self._aligning else []
         if begun_again:
-            # They are on their way through the schedule, and nobody waits with them.
+            # These pairs are in the schedule, but no request waits for them.
             self._residency.begin_again(begun_again)
             return True
         idle = self._section.idle_share
@@ -319,7 +318,7 @@ class SamplingTurns:
         return seconds > 0
 
     def _burn_in(self, batch: ResidentBatch) -> float:
-        """Give a turn to the batch, which goes to the end of the queue if it needs more; return its seconds."""
+        """Give the batch a turn and requeue it if it needs more; return the seconds spent."""
         burn_in = self._learner.course.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -327,9 +326,9 @@ class SamplingTurns:
         return seconds
 
     def _rejuvenate(self, seconds: float) -> float:
-        """Resample the settled pairs that were sampled longest ago, and index pairs, for about `seconds`.
+        """Resample the settled pairs that were sampled longest ago and index pairs, for about `seconds`.
 
-        Returns the seconds that this took.
+        Returns the seconds spent.
         """
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
@@ -337,7 +336,7 @@ class SamplingTurns:
         batch = self._residency.stalest(max(pairs, _FEWEST_REJUVENATED))
         if batch is None:
             return 0.0
-        # To the end of their round, whichever of its sweeps they have had.
+        # Sweep to the end of the current round of each pair.
         resampled = batch.sweeps >= self._learner.course.burn_in
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))

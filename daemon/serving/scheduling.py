@@ -1,4 +1,4 @@
-"""The loop that runs exports when they are due."""
+"""Loop that runs exports when they are due."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class ScheduleLoop(Loop):
-    """Runs the jobs of the export schedule: those of the configuration, and those that `hierogram export` has added."""
+    """Loop that runs export jobs: jobs in the configuration and jobs added by `hierogram export`."""
 
     name = "schedule"
     sections: frozenset[str] = frozenset({"exports", "timezone"})
@@ -28,7 +28,7 @@ class ScheduleLoop(Loop):
         self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: "Configuration") -> None:
-        """Raise `UsageError`, which names the key, if a job of the configuration cannot run."""
+        """Raise `UsageError`, which names the key, if a configured job cannot run."""
         from hierogram.daemon.exports.schedule import check_configured_jobs
 
         check_configured_jobs(self._store, configured_jobs(configuration))

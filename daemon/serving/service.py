@@ -1,4 +1,4 @@
-"""The daemon put together: its store, its loops, and what others may ask of it."""
+"""The daemon: its store, its loops and the operations that they offer."""
 
 import threading
 import time
@@ -50,17 +50,17 @@ _GIVE_BACK_SECONDS = 30.0
 _WITHDRAWAL_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.1
 _UNWINDING_SECONDS = 2.0
-"""After the loops: the claim on the store is given back, the store is closed, threads of libraries end."""
+"""Extra time after the loops have stopped: release the lease, close the store, end library threads."""
 LATE = 3
-"""Exit code where the daemon's end takes too long, as where a loop ends it."""
+"""Exit code if the shutdown takes too long."""
 _FIXED = ("store", "daemon")
-"""Sections that a running daemon cannot change."""
+"""Configuration sections that a running daemon cannot change."""
 
 
 class Daemon:
-    """A running daemon; every method may be called from any thread.
+    """A running daemon. All methods are thread-safe.
 
-    `doors` makes the loops by which others reach the daemon, over HTTP for one, from the daemon that they belong to.
+    `doors` is a factory of the loops that serve clients, such as the HTTP server, given the daemon.
     """
 
     def __init__(
@@ -87,13 +87,14 @@ class Daemon:
 
     def _note_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)
-        # What was raised on purpose says all in its message.
+        # The message of a deliberate error needs no traceback.
         trace = None if isinstance(error, DaemonError | StoreError) else error
         if pause is None:
             log.error("loop ended", error=str(error), exc_info=trace)
         else:
             log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=trace)
-        # Only the first failure in a row, with the shortest pause, and the last. A store that is gone records nothing.
+        # Record only the first failure in a row, which has the shortest pause, and the last one. An unavailable store
+        # can record nothing.
         in_between = pause is not None and pause > self.configuration.daemon.pause_seconds
         if not in_between and not isinstance(error, StoreUnavailableError):
             detail = {"loop": name, "error": readable(str(error) or type(error).__name__)}
@@ -101,13 +102,13 @@ class Daemon:
                 self.store.store.note_event(NewEvent(LOOP_FAILED, detail=detail))
 
     def note_lease(self, trouble: str | None) -> None:
-        """Note that the claim on the store could not be renewed (why), or was (None)."""
+        """Record why the lease could not be renewed, or None after a renewal."""
         if trouble and not self.lease_trouble:
             self.log.warning("the claim on the store is not renewed", error=trouble)
         self.lease_trouble = trouble
 
     def condition(self) -> Condition:
-        """Return how the daemon is; quick, and asks no database."""
+        """Return the daemon's state. Fast: it does not query the database."""
         return Condition(
             self.supervisor.health(),
             self.health.lag(),
@@ -119,10 +120,10 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Have the pairs and all that they count leave the store; return the ids of those that were there.
+        """Remove the pairs and their counts; return the ids of the pairs that existed.
 
-        Waits until they have left, which sampling sees to between two of its turns; where it is kept from that for
-        long (the store is gone, say), they leave as soon as it can.
+        Waits until the sampling loop has removed them between two turns. After a timeout (if the store is unavailable,
+        say), it returns and the pairs are removed as soon as possible.
         """
         store = self.store.store
         found = store.request_withdrawals(pair_ids)
@@ -130,9 +131,9 @@ class Daemon:
         return found
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Put these links in place of what people have said; return whether the pair's alignment follows already.
+        """Replace the human links of a pair; return whether its alignment is already updated.
 
-        None where there is no such pair. Waits as `withdraw` does. Raises `HumanLinksError`.
+        Returns None if the pair does not exist. Waits as `withdraw` does. Raises `HumanLinksError`.
         """
         store = self.store.store
         if not store.set_human_links(pair_id, links, origin):
@@ -140,20 +141,20 @@ class Daemon:
         return self._wait_for(lambda: store.is_corrected(pair_id))
 
     def _wait_for(self, done: Callable[[], bool]) -> bool:
-        """Return whether it is done by the time that nobody waits any longer."""
+        """Poll `done` until it returns True, the timeout expires or the daemon stops; return its last result."""
         until = time.monotonic() + _WITHDRAWAL_SECONDS
         while not (found := done()) and time.monotonic() < until and not self._stopping:
             time.sleep(_LOOK_AGAIN_SECONDS)
         return found
 
     def stopping(self) -> bool:
-        """Return whether the daemon is on its way out, so that long requests should end."""
+        """Return whether the daemon is shutting down, so that long requests should end."""
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Take another configuration and have the loops that it concerns start again; return their names.
+        """Apply a new configuration and restart the affected loops; return their names.
 
-        Raises `DaemonError`, and changes nothing, where one of them cannot have what it needs then, as a port.
+        Raises `DaemonError`, and changes nothing, if a loop cannot get a resource that it needs, such as a port.
         """
         before = self.configuration
         keys = type(configuration).model_fields
@@ -170,7 +171,7 @@ class Daemon:
         return self.supervisor.restart(frozenset(changed))
 
     def stop(self) -> None:
-        """Have the loops finish; raises `LateError` if one does not within the grace period."""
+        """Stop the loops. Raises `LateError` if a loop does not end within the grace period."""
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
@@ -190,10 +191,11 @@ def serve(
     given: dict[str, object],
     doors: Doors | None = None,
 ) -> None:
-    """Run the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
+    """Run the daemon until a signal ends it. SIGHUP reloads the
+    configuration from `file` and `given`; for `doors` see `Daemon`.
 
-    Raises `DaemonError` if a loop had to be given up or cannot have what it needs, such as a port, `LateError` if one
-    does not end in time, and `StoreHeldError` if another process writes the store's grammar.
+    Raises `DaemonError` if a loop fails for good or lacks a resource such as a port, `LateError` if a loop does not end
+    in time, and `StoreHeldError` if another process writes the store's grammar.
     """
     share_arenas()
     log = open_log(configuration.log)
@@ -208,7 +210,7 @@ def serve(
 
 
 def check_files(configuration: Configuration) -> None:
-    """Raise `UsageError`, which names the key, if a file that the configuration names is missing."""
+    """Raise `UsageError`, which names the key, if a configured file is missing."""
     for extension in extensions():
         if extension.check is not None:
             extension.check(configuration)
@@ -216,7 +218,7 @@ def check_files(configuration: Configuration) -> None:
 
 @contextmanager
 def _naming(file: Path | None) -> Iterator[None]:
-    """Put the name of the configuration file before the message of a `UsageError`."""
+    """Prefix the message of a `UsageError` with the name of the configuration file."""
     try:
         yield
     except UsageError as error:
@@ -245,7 +247,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
 
 
 def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str, object]) -> None:
-    """Look after the loops until a signal asks for the end."""
+    """Supervise the loops until a signal requests the shutdown."""
     watchdog = watchdog_seconds()
     pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
     given_back = time.monotonic()
@@ -280,9 +282,9 @@ _SECONDS_A_LINE = 5.0
 
 
 def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
-    """Warm up all that sampling needs, and, for `answers` to requests, aligning and translating.
+    """Compile or load the kernels for sampling and, with `answers`, for alignment and translation requests.
 
-    The log says so while it takes long; on a machine that has compiled before it is a matter of seconds.
+    Logs progress if this takes long. If the kernels are cached, it takes seconds.
     """
     started = time.monotonic()
     done = threading.Event()
@@ -311,15 +313,15 @@ def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
 
 
 def _kernels() -> int:
-    """Return how many kernels are compiled and kept on this machine."""
+    """Return the number of kernels in the cache."""
     return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 
 def warm_up(settings: Settings) -> tuple[Loaded, State]:
-    """Take one small pair through everything that is done to pairs, in memory alone; return it and its state."""
+    """Run one small pair through all operations in memory; return the loaded pair and its state."""
     kind = kind_of(settings)
     loaded = kind.load([kind.example], settings)
-    # In both schemes of sweeps.
+    # Both sweep schemes: exact and in blocks.
     for blocks in (None, Blocks(1, 1)):
         how = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
         trial = kind.trial(loaded, settings, (2, 2), how)

@@ -1,6 +1,6 @@
-"""Signals and the end of the process, and messages to systemd.
+"""Signal handlers, process exit and notifications to systemd.
 
-This is imported before everything else, so that signals have a meaning from the start; it imports little itself.
+This module is imported first, so that signals are handled from the start. Its own imports are few.
 """
 
 import os
@@ -11,15 +11,15 @@ from typing import NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _ECHO_SECONDS = 0.2
-"""A second signal that comes so soon is the same one: timeout(1) and others send to a process and to its group."""
+"""A second signal within this time counts as the same signal: timeout(1) and others signal a process and its group."""
 _LAST_SECONDS = 3.0
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End the process after `seconds` with the exit code, whatever its threads do; for the main thread.
+    """Exit the process with `code` after `seconds`, whatever its threads do. Call it in the main thread.
 
-    Threads that hang, in a library or the kernel, would otherwise be waited for without end. If one of them holds
-    Python's lock, so that no other thread runs, the process ends `_LAST_SECONDS` later, with exit code 1.
+    Without it, the process would wait forever for threads that hang in a library or the kernel. If a thread holds the
+    GIL, so that the timer cannot run, the process exits `_LAST_SECONDS` later with code 1.
     """
     import faulthandler
     import logging
@@ -36,7 +36,7 @@ def end_within(seconds: float, code: int) -> None:
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process without waiting for its threads."""
+    """Exit the process without waiting for its threads."""
     import logging
 
     for handler in logging.getLogger().handlers:
@@ -46,9 +46,9 @@ def end_now(code: int) -> NoReturn:
 
 
 class Signals:
-    """Flags that signals set; the main thread sleeps until one comes, and looks.
+    """Flags set by signal handlers. The main thread sleeps until a signal arrives and checks them.
 
-    Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`: nothing is under way that has to be finished.
+    Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`, since no work is in progress.
     """
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ class Signals:
         os.set_blocking(writable, False)
         for number in (*_ENDING, signal.SIGHUP):
             signal.signal(number, self._note)
-        # A signal that comes between a look at the flags and the sleep still ends the sleep.
+        # A signal that arrives between the check of the flags and the sleep still ends the sleep.
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
 
     def sleep(self, seconds: float) -> None:
-        """Return after the seconds, or when a signal has come."""
+        """Sleep for `seconds` or until a signal arrives."""
         import select
 
         if select.select([self._readable], [], [], seconds)[0]:
@@ -80,10 +80,11 @@ class Signals:
             raise SystemExit(0)
 
     def let_the_next_kill(self) -> None:
-        """Have SIGTERM and SIGINT end the process at once from now on; to be called after the first.
+        """Restore the default action of SIGTERM and SIGINT, so that
+        the next signal kills the process. Call it after the first.
 
-        Whoever sends two does not want to wait. What is not committed is rolled back by the database. Python's own
-        handlers would have to wait for the main thread, which may be waiting for a lock of the database.
+        A user who sends two signals does not want to wait. The database rolls back uncommitted work. Python signal
+        handlers would wait for the main thread, which may be waiting for a database lock.
         """
         import time
 
@@ -96,7 +97,7 @@ _heeded: Signals | None = None
 
 
 def heed_signals() -> Signals:
-    """Handle SIGTERM, SIGINT and SIGHUP from now on; return their flags, the same ones each time."""
+    """Install handlers for SIGTERM, SIGINT and SIGHUP; return their flags, the same object each time."""
     global _heeded
     if _heeded is None:
         _heeded = Signals()
@@ -109,11 +110,11 @@ WATCHDOG = "WATCHDOG=1"
 
 
 def notify(*lines: str) -> bool:
-    """Send `NAME=value` lines to systemd; returns whether they were sent."""
+    """Send `NAME=value` lines to systemd; return whether they were sent."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
-    # An address that begins with @ is abstract, which the kernel writes with a zero byte.
+    # A leading @ marks an abstract address, which the kernel writes with a leading zero byte.
     import socket
 
     path = "\0" + address[1:] if address.startswith("@") else address
@@ -122,13 +123,13 @@ def notify(*lines: str) -> bool:
             sender.connect(path)
             sender.sendall("\n".join(lines).encode())
     except OSError:
-        # A daemon does not end because nobody listens.
+        # A missing listener must not end the daemon.
         return False
     return True
 
 
 def watchdog_seconds() -> float | None:
-    """Return how often systemd wants a sign of life, halved to be safe; None where it wants none."""
+    """Return half the watchdog interval of systemd in seconds, or None if the watchdog is off."""
     microseconds, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID")
     if not microseconds.isdigit() or (process and process != str(os.getpid())):
         return None

@@ -1,12 +1,13 @@
-"""The spool: a watched folder whose files become stored pairs.
+"""The spool: a watched folder whose files are ingested as pairs.
 
-Files appear by being renamed into the folder (or a subfolder, which names the corpus). Names that begin with a dot or
-end in `.part` are still being written. Files that end in `.source`, `.target` and `.alignment` are one input. What is
-taken in moves to `done/`, what cannot be read to `failed/` with a `.reason` beside it. A file that was being read when
-the daemon ended is read again: pairs that the corpus has already are not stored again.
+Writers rename files into the folder or a subfolder, which names the corpus. Names that begin with a dot or end in
+`.part` are ignored as incomplete. Files that end in `.source`, `.target` and `.alignment` form one input. Ingested
+files move to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file, it
+reads the file again: pairs already in the corpus are not stored twice.
 
-Strangers put files here, so names are any bytes, shown as `readable` gives them, and files are read in a process of its
-own. Trouble with one file or subfolder is that file's: `SpoolError` is raised where the folder itself cannot be used.
+Other users put files here, so names may be any bytes (shown by `readable`), and a
+separate process reads the files. An error in one file or subfolder affects only
+that input. `SpoolError` is raised if the spool folder itself cannot be used.
 """
 
 import errno
@@ -46,17 +47,17 @@ from hierogram.storage.store import Store
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
 PARALLEL_ENDINGS = (".source", ".target", ".alignment")
-"""Endings of three files that belong together, in the order in which ingest takes them."""
+"""Suffixes of the three files of one input, in the order in which ingest takes them."""
 UNALIGNED_ENDING = ".unaligned"
-"""Ending of an empty file that says that source and target come without an alignment."""
+"""Suffix of an empty marker file: source and target come without an alignment."""
 
 NBEST_ENDING = ".nbest"
-"""Ending of files of n-best lists of trees, in a store of trees; every other file there has trees or forests."""
+"""Suffix of n-best lists of trees, in a store of trees. All other files there contain trees or forests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Files that make up one input, and the name of the subfolder where they lie, None for the folder itself."""
+    """Files of one input and the name of their subfolder (None: the spool folder itself)."""
 
     paths: tuple[Path, ...]
     subfolder: str | None
@@ -64,39 +65,39 @@ class Offer:
 
     @property
     def corpus(self) -> str | None:
-        """The corpus that the subfolder names."""
+        """Corpus named by the subfolder."""
         return None if self.subfolder is None else readable(self.subfolder)
 
     @property
     def name(self) -> str:
-        """The files' names, as a log has them."""
+        """File names, as shown in the log."""
         return " + ".join(readable(path.name) for path in self.paths)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that are done with when the input is: a marker goes with those that it is about."""
+        """All files to move once the input is processed, including the marker."""
         return self.paths if self.marker is None else (*self.paths, self.marker)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Files that wait for others of their three, or a file or subfolder that cannot be used: names, and why."""
+    """Files that wait for the rest of their input, or a file or subfolder that cannot be used: names and reason."""
 
     files: tuple[str, ...]
     why: str
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """Message for users."""
         return f"{' and '.join(self.files)}: {self.why}"
 
 
 class FileStuckError(DaemonError):
-    """A file cannot be moved from where it lies, though others can."""
+    """This file cannot be moved, though other files can."""
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder and those where files go; raises `SpoolError` where that cannot be, or files cannot be moved."""
+    """Create the spool folders. Raises `SpoolError` if this fails or the folders are not readable and writable."""
     for path in (folder, folder / DONE, folder / FAILED):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -107,10 +108,10 @@ def prepare(folder: Path) -> None:
 
 
 def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Waiting]]:
-    """Return what can be taken in now, oldest first, and the files that wait for the others of their three.
+    """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input.
 
-    Source and target are an input without an alignment where a marker says so, or where neither has changed for
-    `unaligned_after` seconds. Raises `SpoolError` where the folder cannot be read.
+    Source and target form an input without alignment if a marker exists or neither has changed for `unaligned_after`
+    seconds. Raises `SpoolError` if the folder cannot be read.
     """
     found: list[tuple[int, Offer]] = []
     incomplete: list[Waiting] = []
@@ -149,7 +150,7 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
 
 
 def _places(folder: Path) -> list[tuple[Path, str | None]]:
-    """Return the folder itself and those within it that name corpora."""
+    """Return the folder itself and its corpus subfolders."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -160,20 +161,20 @@ def _places(folder: Path) -> list[tuple[Path, str | None]]:
 
 
 def _files(place: Path) -> dict[Path, os.stat_result]:
-    """Return what lies in a folder and is no longer being written; raises `OSError`."""
+    """Return the complete files in a folder. Raises `OSError`."""
     files = {}
     with os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
                 continue
-            # A file that is gone by now is someone else's affair.
+            # Another process has moved or deleted the file.
             with suppress(FileNotFoundError):
                 files[Path(entry.path)] = entry.stat(follow_symlinks=False)
     return files
 
 
 def _ending(name: str) -> tuple[str, str]:
-    """Return the name without the suffix that names its part, and that suffix; a suffix of compression is ignored."""
+    """Split a name into stem and part suffix, ignoring a compression suffix."""
     stem, dot, last = plain_name(name).rpartition(".")
     return stem, dot + last
 
@@ -188,12 +189,12 @@ def take_in(
     beat: Callable[[], None] = lambda: None,
     child: Child | None = None,
 ) -> IngestReport:
-    """Store the pairs of the offered files, in `corpus` where no subfolder names one.
+    """Ingest the pairs of the files, into `corpus` if no subfolder names one.
 
-    `stopped` is asked and `beat` called often. The `child` reads the files (None: one of their own). Raises
-    `InputError` where they are no input (set them apart), `ChildError` where reading them fails otherwise,
-    `StoppedError` in the middle of a file when `stopped` says so, `UsageError` where their languages are not the
-    store's, `FileNotFoundError` where one is gone, and `StoreUnavailableError` (try again later).
+    `stopped` and `beat` are called often. `child` is the reader process (None: a new one). Raises `InputError` if the
+    files are not valid input (move them to `failed/`), `ChildError` if reading fails otherwise, `StoppedError` if
+    `stopped` returns True in the middle of a file, `UsageError` if the languages differ from those of the store,
+    `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
     """
     for path in offer.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -220,10 +221,10 @@ def take_in(
 
 
 def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
-    """Move files to `done/`, or, each with a file of the `reason` beside it, to `failed/`.
+    """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
-    Files of a subfolder are moved to a subfolder of the same name, if that is free. Returns the path to which the first
-    file was moved. Raises `FileStuckError` if these files cannot be moved, and `SpoolError` if no file can be.
+    Files in a subfolder are moved to a subfolder of the same name, if that is free. Returns the new path of the first
+    file. Raises `FileStuckError` if these files cannot be moved, and `SpoolError` if no file can be.
     """
     target = folder / (DONE if reason is None else FAILED)
     moved: list[Path] = []
@@ -233,7 +234,7 @@ def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
             if not os.path.lexists(path):
                 continue
             free = _free(place, path.name)
-            # The reason first: who sees the file shall find out why.
+            # Write the reason first, so that it exists when the file appears.
             if reason is not None:
                 _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
             # Another process may have taken the file back.
@@ -244,7 +245,7 @@ def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
 
 
 def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
-    """Return what tells files from others that come under their names later; those that are gone are left out."""
+    """Return an identity that distinguishes the files from later files of the same name. Missing files are omitted."""
     found = []
     for path in offer.files:
         with suppress(OSError):
@@ -254,7 +255,7 @@ def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
 
 
 def _subfolder(target: Path, offer: Offer) -> Path:
-    """Return where an offer's files go: a folder of their subfolder's name, or of one like it where a file has that."""
+    """Return the target folder: named like the offer's subfolder, with a number if a file has that name."""
     if offer.subfolder is None:
         return target
     number = 0
@@ -271,7 +272,7 @@ def _subfolder(target: Path, offer: Offer) -> Path:
 
 @contextmanager
 def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
-    """Raise `SpoolError` where something fails and no file can be moved within the spool, else `FileStuckError`."""
+    """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileStuckError`."""
     try:
         yield
     except OSError as error:
@@ -283,7 +284,7 @@ def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
 
 
 def _trouble(folder: Path) -> str | None:
-    """Return why no file can be made in a folder and moved; None where one can."""
+    """Return the reason why files cannot be created and renamed in a folder, or None if they can."""
     probe = folder / f".probe-{os.getpid()}-{threading.get_ident()}"
     moved = probe.with_name(f"{probe.name}-moved")
     try:
@@ -298,12 +299,12 @@ def _trouble(folder: Path) -> str | None:
 
 
 def _reason_of(path: Path) -> Path:
-    """Return where the reason for a file in `failed/` is written."""
+    """Return the path of the `.reason` file for a file in `failed/`."""
     return path.with_name(fitting(path.parent, path.name, REASON))
 
 
 def _free(folder: Path, name: str) -> Path:
-    """Return a path in the folder that no file has: the name, or the name with a number."""
+    """Return an unused path in the folder: the name, with a number if needed."""
     path = folder / name
     number = 1
     while os.path.lexists(path) or os.path.lexists(_reason_of(path)):
@@ -313,14 +314,14 @@ def _free(folder: Path, name: str) -> Path:
 
 
 _ATTEMPTS = 2
-"""A file whose reading fails this many times, for whatever reason, is set apart."""
+"""A file is rejected after this many failed attempts, for any reason."""
 
 _NOT_THE_FILES = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
-"""What no other file would fare better with."""
+"""Errors that would affect every other file as well."""
 
 
 class SpoolLoop:
-    """Watches the spool; without one, it has nothing to do."""
+    """Loop that watches the spool. Idle if no spool is configured."""
 
     name = "ingest"
     sections = frozenset({"spool", "intake"})
@@ -339,14 +340,14 @@ class SpoolLoop:
         self._stuck: dict[object, Waiting] = {}
 
     def prepare(self, configuration: Configuration) -> None:
-        """Make the spool's folders; raises `SpoolError` where that cannot be, or its languages are not the store's."""
+        """Create the spool folders. Raises `SpoolError` if this fails or the store has other languages."""
         folder = configuration.spool.folder
         if folder is not None:
             prepare(folder)
             self._handling(configuration)
 
     def _handling(self, configuration: Configuration) -> IngestOptions:
-        """Return how files are taken in by a configuration; raises `SpoolError` where the store cannot have them so."""
+        """Return the ingest options of a configuration. Raises `SpoolError` if they do not suit the store."""
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
@@ -361,7 +362,7 @@ class SpoolLoop:
         return IngestOptions(languages, tokenize, configuration.intake)
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Take in one file after the other, oldest first; see `Loop.run`."""
+        """Ingest one file after the other, oldest first; see `Loop.run`."""
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
@@ -382,7 +383,7 @@ class SpoolLoop:
                 stop.wait(section.poll_seconds)
 
     def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
-        """Take in what lies there now; return whether there was anything."""
+        """Ingest the files that are ready; return whether there were any."""
         found, incomplete = offers(folder, unaligned_after)
         known = {offer: identity(offer) for offer in found}
         there = set(known.values())
@@ -398,7 +399,7 @@ class SpoolLoop:
             try:
                 self._take_in(folder, offer, known[offer])
             except FileStuckError as error:
-                # It would be taken in, and stay, again and again.
+                # Without this, it would be ingested again and again.
                 self._stuck[known[offer]] = Waiting((offer.name,), str(error))
                 self._log.error("file left where it is", file=offer.name, reason=str(error))
             beat.well()
@@ -406,9 +407,9 @@ class SpoolLoop:
         return bool(found)
 
     def _tell(self, waiting: Sequence[Waiting]) -> None:
-        """Report which files wait, and why: in the status at once, in the log once, if they still do on a second look.
+        """Report waiting files and reasons: in the status immediately, in the log once they wait at the second look.
 
-        Those of an input come one after the other, and may be about to.
+        The files of one input arrive one after the other, so the rest may be about to arrive.
         """
         waiting = sorted(waiting, key=lambda files: files.files)
         self._health.spool = replace(self._health.spool, incomplete=tuple(files.shown for files in waiting))
@@ -452,10 +453,10 @@ class SpoolLoop:
                 self._log.warning("note on a file", file=offer.name, note=note.code, reason=note.text)
 
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
-        """Try again a file whose reading or storing failed, not by what it says; once it may be chance."""
+        """Retry a file once if reading or storing failed for reasons other than its content."""
         times = self._failures.get(key, 0) + 1
         said = readable(str(error) or type(error).__name__)
-        # What was raised on purpose says all in its message.
+        # The message of a deliberate error needs no traceback.
         trace = None if isinstance(error, (DaemonError, ChildError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times

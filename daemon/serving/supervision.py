@@ -1,8 +1,8 @@
-"""Supervision: named loops in threads of their own, none of which can die or stand still in silence.
+"""Supervision of named loops, each in its own thread: no loop can die or hang unnoticed.
 
-A loop that ends with an error is started again after a pause that doubles from failure to failure. Failures of the
-store or the spool (gone, disk full, no process to be had) are waited out for as long as they take, with short pauses;
-others end the daemon when there are too many in a row.
+A loop that raises an error is restarted after a pause that doubles with each failure.
+Failures of the store or the spool (unavailable, disk full, process limit) are retried
+indefinitely with short pauses. Too many other failures in a row end the daemon.
 """
 
 import threading
@@ -22,15 +22,15 @@ _FATAL = (LeaseLostError, StoreHeldError)
 
 
 StopFlag = threading.Event
-"""Set where a loop shall end."""
+"""Flag that asks a loop to end."""
 
 
 class StoppedError(DaemonError):
-    """The daemon was asked to end in the middle of something; it is done again when the daemon is back."""
+    """The daemon was asked to end during an operation, which is repeated after the restart."""
 
 
 class Heartbeat:
-    """A loop's signs of life: call it often, `progress` when part of its work is done, `well` when a round is."""
+    """Heartbeat of a loop: call it often, `progress` when part of its work is done, `well` when a round is complete."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -42,46 +42,46 @@ class Heartbeat:
         self.waits = False
 
     def __call__(self) -> None:
-        """Note that the loop is alive."""
+        """Record that the loop is alive."""
         self.last = self._clock()
 
     def progress(self) -> None:
-        """Note that the loop works again: what kept it from its work is over, though failures are still counted."""
+        """Record that the loop works again: clear the trouble, but keep counting failures."""
         self()
         self.trouble = None
 
     def well(self) -> None:
-        """Note that a round is complete: failures before it do not count any longer."""
+        """Record a complete round: reset the failure count."""
         self.progress()
         self.failures = 0
         self.waits = False
 
     @property
     def age(self) -> float:
-        """Seconds since the last sign of life."""
+        """Seconds since the last heartbeat."""
         return self._clock() - self.last
 
 
 class Loop(Protocol):
-    """Something that the daemon does all the time: a name for people, and sections of the configuration upon whose
-    change it has to be started again.
-    """
+    """Permanent task of the daemon: a name for users, and the configuration sections whose change restarts it."""
 
     name: str
     sections: frozenset[str]
 
     def prepare(self, configuration: Configuration) -> None:
-        """Take what the next run needs from outside; raises `DaemonError` where it cannot be had, and keeps what is."""
+        """Acquire outside resources for the next run. Raises
+        `DaemonError` if one is unavailable, and keeps the current ones.
+        """
         return
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Run until `stop` is set, beating; each run begins again from what is stored. Raises what goes wrong."""
+        """Run until `stop` is set, beating. Each run starts from the stored state. Raises any error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """State of a loop: seconds since its last beat and the number allowed, whether it turns (its last beat is recent
-    enough), restarts after failures, and the last failure.
+    """State of a loop: seconds since its last heartbeat and the limit, whether it turns (the heartbeat is within the
+    limit), restarts after failures, and the last error.
     """
 
     name: str
@@ -93,7 +93,7 @@ class LoopHealth:
 
 
 class _Kept:
-    """A loop with its thread, its stop flag and its heart."""
+    """A loop with its thread, stop flag and heartbeat."""
 
     def __init__(self, loop: Loop, patience: DaemonSection, listener: "Listener", clock: Callable[[], float]) -> None:
         self.loop = loop
@@ -117,18 +117,18 @@ class _Kept:
                 failed = True
                 if not self._endure(error):
                     return
-            # A loop that was asked to restart, with another configuration, has not failed.
+            # A restart for a new configuration is not a failure.
             if failed and not self.ending.is_set():
                 self.heart.restarts += 1
             if self.again.is_set() and not self.ending.is_set():
                 self.again.clear()
                 self.stop.clear()
-                # The end may have come between the two lines before.
+                # `ending` may have been set between the two lines above.
                 if self.ending.is_set():
                     self.stop.set()
 
     def _endure(self, error: BaseException) -> bool:
-        """Wait before the next attempt; return False where there shall be none."""
+        """Wait before the next attempt; return False if the loop must not be retried."""
         heart = self.heart
         heart.error = heart.trouble = str(error) or type(error).__name__
         heart.waits = isinstance(error, _WAITED_OUT)
@@ -143,7 +143,7 @@ class _Kept:
             return False
         longest = self.patience.longest_pause_seconds
         if heart.waits:
-            # The daemon is to be ready soon after the store is.
+            # The daemon should be ready soon after the store is.
             longest = min(longest, _LONGEST_WAIT_SECONDS)
         pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), longest)
         self.listener(self.loop.name, error, pause)
@@ -154,11 +154,11 @@ class _Kept:
 
 
 Listener = Callable[[str, BaseException, float | None], None]
-"""Hears of a loop that has failed: name, error, seconds until it is started again (None: it is not)."""
+"""Callback for a failed loop: name, error, seconds until the restart (None: no restart)."""
 
 
 class Supervisor:
-    """Runs loops in threads and looks after them; `check` has to be called now and then."""
+    """Supervisor that runs loops in threads. The caller must call `check` regularly."""
 
     def __init__(
         self,
@@ -171,9 +171,9 @@ class Supervisor:
         self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
-        """Have the loops that read one of the sections (None: all) take what they need from outside.
+        """Prepare the loops that read any of the sections (None: all loops).
 
-        Raises `DaemonError` where it cannot be had.
+        Raises `DaemonError` if a resource is unavailable.
         """
         for kept in self._kept.values():
             if sections is None or kept.loop.sections & sections:
@@ -186,7 +186,7 @@ class Supervisor:
             kept.thread.start()
 
     def check(self) -> None:
-        """Raise `DaemonError` where a loop has been given up, or has given no sign of life for too long."""
+        """Raise `DaemonError` if a loop has failed for good, or has not beaten for too long."""
         for name, kept in self._kept.items():
             if kept.given_up is not None:
                 times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
@@ -197,7 +197,7 @@ class Supervisor:
                 raise DaemonError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
-        """Have every loop that reads one of the sections end and start again; returns their names."""
+        """Restart every loop that reads one of the sections; return their names."""
         chosen = [kept for kept in self._kept.values() if kept.loop.sections & sections]
         for kept in chosen:
             kept.again.set()
@@ -205,7 +205,7 @@ class Supervisor:
         return [kept.loop.name for kept in chosen]
 
     def stop(self, grace: float) -> list[str]:
-        """Have all loops end; returns the names of those that have not after `grace` seconds."""
+        """Stop all loops; return the names of loops still running after `grace` seconds."""
         until = time.monotonic() + grace
         for kept in self._kept.values():
             kept.ending.set()
@@ -216,7 +216,7 @@ class Supervisor:
         return [name for name, kept in self._kept.items() if kept.thread.is_alive()]
 
     def health(self) -> tuple[LoopHealth, ...]:
-        """Return how the loops are."""
+        """Return the state of all loops."""
         patience = self._patience.stall_seconds
         ages = {name: kept.heart.age for name, kept in self._kept.items()}
         return tuple(
@@ -225,7 +225,7 @@ class Supervisor:
         )
 
     def trouble(self) -> str | None:
-        """Return what keeps a loop from its work; None if nothing does."""
+        """Return the current trouble of a loop, or None."""
         for name, kept in self._kept.items():
             if kept.heart.trouble is not None:
                 return f"{name}: {kept.heart.trouble}"

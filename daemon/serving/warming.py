@@ -1,7 +1,7 @@
-"""Compile all kernels that a daemon runs: `python -m hierogram.daemon.serving.warming`.
+"""Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warming`.
 
-For images of containers and for installations: the first start then takes seconds. Kernels are kept in the cache, for
-processors of this kind.
+For container images and installations, so that the first start takes
+seconds. Kernels are cached for this type of processor.
 """
 
 import threading
@@ -17,13 +17,13 @@ from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
 from hierogram.daemon.serving.service import get_ready
 from hierogram.daemon.serving.supervision import Heartbeat
 
-# Enough rules for tables to grow, which other kernels do.
+# Enough rules to make tables grow, which uses other kernels.
 _LINKED = [(f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)]
 _UNLINKED = [("la porte", "the door"), ("la porte blanche", "the white door")]
 
 
 def warm_up_daemon() -> None:
-    """Take pairs through everything that a daemon does, in a store that is then deleted."""
+    """Run pairs through all operations of a daemon, in a temporary store."""
     configuration, stop = Configuration(), threading.Event()
     with TemporaryDirectory(prefix="hierogram-") as folder, open_grammar(f"{folder}/s.db", create=True) as opened:
         log = open_log(configuration.log)
@@ -35,7 +35,7 @@ def warm_up_daemon() -> None:
             turns.take()
             while any(opened.status().behind.values()):
                 turns.take()
-            # Once more for settled pairs.
+            # One more turn, for settled pairs.
             turns.take()
         for extension in extensions():
             if extension.warm_up_loops is not None:

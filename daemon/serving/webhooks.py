@@ -1,8 +1,8 @@
-"""The loop that sends events to a webhook: each until it is taken, or was tried often enough.
+"""Loop that sends events to a webhook until they are accepted or the attempts are used up.
 
-What is to be sent is noted in the store before it is sent, so an event is sent again where the daemon ended before the
-answer was noted: at least once. Requests are signed as Standard Webhooks has it: `webhook-id`, `webhook-timestamp`, and
-`webhook-signature`, `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
+The store records each delivery before it is sent. If the daemon ends before it records the answer, the event is sent
+again: delivery is at least once. Requests are signed as in Standard Webhooks: `webhook-id`, `webhook-timestamp`, and
+`webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _PREFIX = "whsec_"
 
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`; a secret `whsec_…` is base64, others are taken letter by letter."""
+    """Return the value of `webhook-signature`. A secret `whsec_…` is base64; other secrets are used as UTF-8 bytes."""
     key = secret.encode()
     if secret.startswith(_PREFIX):
         key = base64.b64decode(secret.removeprefix(_PREFIX))
@@ -41,7 +41,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
 
 
 class WebhookLoop(Loop):
-    """Sends the events that the configuration names, in a thread of its own: nothing else waits for it."""
+    """Loop that sends the configured events, in its own thread."""
 
     name = "webhooks"
     sections: frozenset[str] = frozenset({"webhooks"})
@@ -63,11 +63,11 @@ class WebhookLoop(Loop):
             runner.run(self._run(section, stop, beat))
 
     async def _run(self, section: "WebhooksSection", stop: StopFlag, beat: Heartbeat) -> None:
-        # Here, because it takes a while to load, and most daemons send nothing.
+        # Imported here because it loads slowly and most daemons send no events.
         import httpx2
 
         assert section.url is not None
-        # Attempts are seldom: what a receiver did to the connection of the last one must not concern the next.
+        # Attempts are rare: a connection that the receiver broke must not affect the next attempt.
         once = httpx2.Limits(max_keepalive_connections=0)
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
@@ -98,7 +98,7 @@ _Found = TypeVar("_Found")
 
 
 async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
-    """Return what the work returns, while the heart beats on; None where the loop shall end before it is done."""
+    """Await the work while beating; return its result, or None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
         beat()
@@ -112,10 +112,10 @@ async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Hear
 async def send(
     client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery
 ) -> tuple[int | None, str | None]:
-    """Try once; return the status of the answer, if there is one, and what went wrong; in the section's time in all.
+    """Make one attempt; return the status of the answer (None: no answer) and the error (None: success).
 
-    That is one deadline for all of it, from looking up the name to the last byte that is read: a receiver that sends
-    its head a byte at a time is always about to go on.
+    One deadline, the section's timeout, covers everything from name resolution to the last byte. A receiver that sends
+    its headers byte by byte would never exceed a timeout per read.
     """
     import httpx2
 
@@ -124,7 +124,7 @@ async def send(
     headers = {
         "content-type": "application/json",
         "user-agent": f"hierogram/{version('hierogram')}",
-        # What is read of the answer is bounded, and must not be much more when it is unpacked.
+        # The answer is read up to a limit, which must hold for the uncompressed size.
         "accept-encoding": "identity",
         "webhook-id": str(delivery.event_id),
         "webhook-timestamp": str(now),
@@ -153,5 +153,5 @@ async def send(
 
 
 def _plain(said: str) -> str:
-    """Return what a receiver said, as it can be noted: Postgres takes no NUL, and a log no line ends."""
+    """Replace unprintable characters in a receiver's answer: Postgres rejects NUL, and a log entry is one line."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)

@@ -1,1 +1,1 @@
-"""Sampling on several machines: workers that share out the blocks of each round."""
+"""Sampling on several machines: workers that share the blocks of each round."""

@@ -1,4 +1,4 @@
-"""The chain of a store whose sweeps are done by workers."""
+"""Chain of a store whose sweeps run on workers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ _FEWEST_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
-    """Raise `DaemonError` where the sweeps of such a store cannot be shared out."""
+    """Raise `DaemonError` if workers cannot sample a store with these settings."""
     if kind_of(settings).name != SYNCHRONOUS:
         raise DaemonError(
             f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
@@ -44,8 +44,9 @@ def check_shareable(settings: Settings) -> None:
 
 
 def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, Means], Chain] | None:
-    """Return what makes a chain that the cluster's workers sample, None without one; raises `DaemonError` of other
-    kinds."""
+    """Return a factory of chains that the cluster's workers sample (None: no
+    cluster). The factory raises `DaemonError` for other kinds of grammar.
+    """
     if cluster is None:
         return None
 
@@ -57,7 +58,7 @@ def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, Means], Chain
 
 
 def reached_place(cluster: "RayCluster", store: Store) -> StorePlace | None:
-    """Return the place of a store that this process has a claim on; None where not all workers reach it."""
+    """Return the place of a store on which this process holds the lease, or None if some worker cannot reach it."""
     claim = store.lease()
     if claim is None:
         return None
@@ -70,25 +71,25 @@ def reached_place(cluster: "RayCluster", store: Store) -> StorePlace | None:
 
 
 def check_workers(settings: Settings) -> None:
-    """Raise `DaemonError` where Ray is not installed, or workers cannot sample such a store."""
+    """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
     check_installed()
     check_shareable(settings)
 
 
 def check_installed() -> None:
-    """Raise `DaemonError` where Ray is not installed."""
+    """Raise `DaemonError` if Ray is not installed."""
     if find_spec("ray") is None:
         raise DaemonError(f"workers need Ray: {install_extra('cluster')}")
 
 
 @contextmanager
 def workers_of(store: Store, chosen: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
-    """Run the workers; yields None where none are asked for."""
+    """Run the workers; yield the cluster, or None if no workers are requested."""
     if chosen is None:
         yield None
         return
     check_workers(store.settings())
-    # Ray is loaded for those who ask for it.
+    # Ray is imported only if workers are requested.
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(chosen, threads) as cluster:
@@ -96,8 +97,10 @@ def workers_of(store: Store, chosen: Workers | None, threads: int) -> "Iterator[
 
 
 def suited_blocks(pairs: int) -> Blocks | None:
-    """Return the blocks in which workers sample n pairs: those of threads, but as few rounds of equal size as there can
-    be, two at least, so that workers wait less often for each other; None where the pairs are too few."""
+    """Return the blocks for workers that sample n pairs, or None if the pairs are
+    too few. The block size is that of threads. The rounds are equal in size and as
+    few as possible (at least two), so that workers wait less often for each other.
+    """
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -106,9 +109,9 @@ def suited_blocks(pairs: int) -> Blocks | None:
 
 
 class SharedChain(PhraseChain):
-    """The rule counts of a store, whose pairs workers sample; batches that are too small for blocks are sampled here.
+    """Rule counts of a store whose pairs workers sample. Batches too small for blocks are sampled in this process.
 
-    The threads are those of each worker.
+    The number of threads is per worker.
     """
 
     def __init__(self, store: Store, means: Means, cluster: "RayCluster") -> None:
@@ -121,17 +124,17 @@ class SharedChain(PhraseChain):
 
     @property
     def rule_types(self) -> int:
-        """Rules in use."""
+        """Number of rules in use."""
         self._catch_up()
         return super().rule_types
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of rules."""
+        """Number of rule uses."""
         return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
         self._catch_up()
         return super().log_likelihood()
 
@@ -140,22 +143,22 @@ class SharedChain(PhraseChain):
             self.table = self.pool.counts()
 
     def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
+        """Count the derivations of pairs that are not stored. Workers receive the counts when they next need them."""
         self._dismiss(changed=not stored.all())
         super().enter(loaded, state, stored)
 
     def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
-        """Add `change` for each rule of the derivations."""
+        """Add `change` to the count of each rule in the derivations."""
         self._dismiss(changed=True)
         super().change(loaded, state, change)
 
     def follow(self, store: Store) -> None:
-        """Take the store's present vocabulary into the model."""
+        """Update the model to the store's current vocabulary."""
         self._dismiss(changed=True)
         super().follow(store)
 
     def _dismiss(self, changed: bool) -> None:
-        """Forget the batch at hand; workers keep their tables, unless counts or model are `changed` here."""
+        """Forget the current batch. Workers keep their tables unless counts or model are `changed` in this process."""
         self._catch_up()
         if changed:
             self._in_step = frozenset()
@@ -164,7 +167,7 @@ class SharedChain(PhraseChain):
         self.pool = None
 
     def sweep(self, loaded: "LoadedPairs | StoredBatch") -> Sweep:
-        """Return what has workers sweep over these pairs."""
+        """Return a function that makes the workers sweep over these pairs."""
         if isinstance(loaded, StoredBatch):
             stored = loaded.pool
             return lambda state, _averages, request, report: (state, stored.sweep(request, report))
@@ -191,7 +194,7 @@ class SharedChain(PhraseChain):
         return Setup(self._settings, self._vocabulary, self._method, blocks, self._threads, bounds)
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return how far the workers have come with these pairs; those that they have read they write themselves."""
+        """Return the variables that the workers have sampled. Workers write pairs that they have read themselves."""
         if not isinstance(self.pool, SentPool):
             return state, averages
         edge, cut, records = self.pool.variables()
@@ -199,7 +202,7 @@ class SharedChain(PhraseChain):
         return state, self.pool.loaded.read_averages(records)
 
     def reads(self, store: Store) -> bool:
-        """Return whether the workers can read and write the store themselves: on Postgres, where all reach it."""
+        """Return whether the workers can read and write the store: it is on Postgres and all of them reach it."""
         claim = store.lease()
         if claim is None or store.engine.dialect.name != POSTGRES:
             return False
@@ -208,7 +211,7 @@ class SharedChain(PhraseChain):
         return self._place is not None
 
     def open(self, store: Store, pairs: PairColumns) -> "StoredBatch | None":
-        """Have the workers read the pairs; None where they are too few for blocks."""
+        """Make the workers read the pairs. Returns None if the pairs are too few for blocks."""
         blocks = self._means.blocks or suited_blocks(len(pairs.ids))
         if blocks is None or self._place is None:
             return None
@@ -221,7 +224,7 @@ class SharedChain(PhraseChain):
 
 
 class StoredBatch:
-    """Pairs that workers have read, which hold and write them; this process knows their ids and sweeps."""
+    """Pairs that workers read, hold and write. This process has only their ids and sweep counts."""
 
     state: State | None = None
     averages: Averages | None = None
@@ -234,7 +237,7 @@ class StoredBatch:
 
     @property
     def loaded(self) -> "StoredBatch":
-        """Return the pairs themselves, over which the chain sweeps."""
+        """Return this batch, which is the input of the chain's sweeps."""
         return self
 
     def commit(

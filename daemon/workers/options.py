@@ -1,4 +1,4 @@
-"""Workers that are asked for, and the blocks in which they sample: as people write it."""
+"""Options for workers and blocks, and their parsers."""
 
 import re
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Sharing(Options):
         self.parsed()
 
     def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
-        """Return the workers, and pairs per block and blocks per round, None if not given; raises `OptionError`."""
+        """Return the workers and (pairs per block, blocks per round), each None if not given. Raises `OptionError`."""
         return (
             None if self.workers is None else parse_workers(self.workers),
             None if self.blocks is None else parse_blocks(self.blocks),
@@ -45,7 +45,7 @@ class Sharing(Options):
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """A number of workers, or as many as there is room for (None), on the cluster of an address, or on this machine."""
+    """Number of workers (None: as many as fit) and address of the cluster (None: not given)."""
 
     number: int | None = None
     address: str | None = None

@@ -1,9 +1,9 @@
-"""The workers of a batch, as the process sees them that holds the store's claim: rounds, and what to do for lost ones.
+"""Pool of the workers of a batch, in the process that holds the store's lease: runs rounds and replaces lost workers.
 
-What is sampled is a function of the store, its seed and the blocks: neither the number of workers changes it, nor which
-of them are lost. For that, the changes of all rounds are kept since the pairs' variables were collected last. A shard
-that is lost begins again from there on another worker, which goes back to the table of that time and does the shard's
-part of each round again.
+The samples depend only on the store, its seed and the blocks, not on the number of workers
+or on lost workers. For this purpose the pool keeps the changes of all rounds since it last
+collected the pairs' variables. A lost shard restarts from these variables on another
+worker, which restores the table of that time and repeats the shard's part of each round.
 """
 
 import time
@@ -50,23 +50,24 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.storage.records import PairColumns, WrittenPart
 
 if TYPE_CHECKING:
-    # Ray is loaded for those who ask for workers.
+    # Ray is imported only if workers are requested.
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
 Call = Any
-"""A call of a worker that may not have ended yet, as the cluster has it."""
+"""Handle of a worker call that may still be running."""
 
 _MOST_LOSSES = 20
-"""Where this many workers are lost within one round, something is wrong that more of them would not repair."""
+"""If this many workers are lost in one round, replacing them does not solve the problem."""
 _KEPT_BYTES = 256 << 20
-"""Where changes of rounds that are kept take more than this, variables are collected."""
+"""Variables are collected when the kept changes exceed this size."""
 _MOST_PASSED = 16
-"""Among this many workers each gets what the others did from them; with more, all of it goes through here as one value,
-since every value that a call takes costs this process a little."""
+"""Up to this number, workers fetch each other's results directly. Beyond it, all results pass through this process as
+one value, since each argument of a call costs this process some time.
+"""
 
 
 class StorePlace(NamedTuple):
-    """A store that workers reach: its `url`, and the `token` of this process' claim on it."""
+    """Store that the workers reach: its `url` and the `token` of this process's lease."""
 
     url: str
     token: str
@@ -74,8 +75,8 @@ class StorePlace(NamedTuple):
 
 @dataclass(slots=True)
 class Traffic:
-    """All that went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
-    worker added these to its table, the mean of all; workers that were lost; the seconds in which they wrote pairs.
+    """Traffic statistics of the workers: rounds, bytes of changes, seconds a worker spent merging changes into its
+    table (mean over workers), lost workers, and seconds spent on writing pairs.
     """
 
     rounds: int = 0
@@ -86,9 +87,9 @@ class Traffic:
 
 
 class WorkerPool(ABC):
-    """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of.
+    """Workers that hold a batch in shards, and this process's rule table, of which they have copies.
 
-    Subclasses say where the pairs are.
+    Subclasses define where the pairs are read from.
     """
 
     def __init__(self, cluster: "RayCluster", setup: Setup, model: Model) -> None:
@@ -107,11 +108,14 @@ class WorkerPool(ABC):
 
     @property
     def in_step(self) -> frozenset[int]:
-        """The workers whose tables are this process' table: all, as soon as variables were collected."""
+        """Workers whose tables equal this process's table: all workers once variables are collected, else none."""
         return frozenset() if self._past else frozenset(self._shards)
 
     def form(self, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
-        """Give the batch to the workers there are, in as many shards; those who are not `in_step` get the table."""
+        """Distribute the batch over the available workers, one shard each. Workers not `in_step` receive the table.
+
+        Raises `DaemonError` if too many workers are lost or no worker can be started.
+        """
         self._table = table
         self._in_step = in_step
         for _ in range(_MOST_LOSSES):
@@ -148,26 +152,26 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def _contents(self, number: int) -> Contents | StoredContents:
-        """Return a shard as its variables were collected last."""
+        """Return a shard with its last collected variables."""
 
     @abstractmethod
     def _enter(self, opened: list[Opened | None]) -> None:
-        """Take in what the workers say of the shards that they have opened."""
+        """Process the workers' answers about the shards that they have opened."""
 
     def _may_form(self) -> bool:
-        """Return whether the pairs can be shared out again now."""
+        """Return whether the pairs can be redistributed now."""
         return True
 
     @abstractmethod
     def _keep(self, found: dict[int, Variables]) -> None:
-        """Keep how far the pairs of each shard have come."""
+        """Keep the variables of each shard."""
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
-        """Sweep once; return what was done."""
+        """Run one sweep; return its statistics."""
         if self._cluster.wanted != len(self._cluster.workers()) and self._may_form():
             blocks = self._setup.blocks.blocks_a_round
             if len(usable_workers(self._cluster, blocks)) != len(self._shares):
-                # Others have come, or lost ones did not.
+                # Workers were added, or lost workers were not replaced.
                 self.collect()
                 self.form(self._table, self.in_step)
         requests = {
@@ -183,7 +187,7 @@ class WorkerPool(ABC):
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
     def _round(self, step: Step) -> Part:
-        """Do one round; what the shards did is kept, and the workers get it with their next call."""
+        """Run one round. The results are kept, and the workers receive them with their next call."""
         done, calls = self._all("work", step, settle=True)
         if 0 < len(calls) <= _MOST_PASSED:
             self._unsent = [self._cluster.shared(call) for call in calls]
@@ -202,13 +206,13 @@ class WorkerPool(ABC):
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of rules after the rounds so far."""
+        """Number of rule uses after the rounds so far."""
         return self._table.rule_tokens + self._unmerged_tokens
 
     def counts(self) -> RuleTable:
         """Return the table after the rounds so far."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
-            # To make the table again from a worker's is less work.
+            # Rebuilding the table from that of a worker is faster.
             found, _ = self._all("rules")
             if self._unmerged:
                 self._table = filled(found[0], longest_rule(self._setup.settings), self._model)
@@ -217,26 +221,27 @@ class WorkerPool(ABC):
         return self._table
 
     def _merge(self) -> None:
-        """Add the changes of the rounds so far to the table here."""
+        """Merge the changes of the rounds so far into this process's table."""
         for changes in self._unmerged:
             self._table = added(changes, self._table, self._model)
         self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> None:
-        """Keep how far the pairs have come; the changes of the rounds until now are not needed any more."""
+        """Collect the pairs' variables, after which the changes of earlier rounds are no longer needed."""
         if self._past:
             self._keep(self._all("collect")[0])
             self._forget()
 
     def _forget(self) -> None:
         self._past, self._past_bytes = [], 0
-        # So that nothing is kept of these rounds any more.
+        # Merging releases the remaining references to these rounds' changes.
         self.counts()
 
     def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """Return what all shards give, by number; each worker is called once, and shards of lost ones are recovered.
+        """Call each worker once; return the results of all shards by number. Shards of lost workers are recovered.
 
-        Also the calls, unless workers were lost. The workers `settle` afterwards, which nobody waits for.
+        Also returns the calls, or no calls if workers were lost. With
+        `settle`, the workers then settle in the background.
         """
         unsent, self._unsent = self._unsent, []
         settling, self._settling = self._settling, []
@@ -247,7 +252,7 @@ class WorkerPool(ABC):
         if settle:
             self._settling = [(worker, self._cluster.call(worker, "settle")) for worker in self._shards]
         if not self._cluster.crowded:
-            # Meanwhile.
+            # Merge while the workers run.
             self._merge()
         found: dict[int, Any] = {}
         orphans: list[int] = []
@@ -278,7 +283,7 @@ class WorkerPool(ABC):
                 self._cluster.result(self._cluster.call(taker, "recover", number, contents, steps, *changes))
                 found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
             except WorkerLostError:
-                # What else it held has its results, but is lost with it.
+                # Its other shards already have results, but are lost with it.
                 self.traffic.lost += 1
                 orphans += [shard for shard in self._shards.pop(taker) if shard not in orphans]
             else:
@@ -287,7 +292,9 @@ class WorkerPool(ABC):
         return found, []
 
     def _next_worker(self) -> int | None:
-        """Return who takes over: a new worker, or who has the fewest shards; None where the new one is lost at once."""
+        """Return the worker that takes over a shard: a new worker, or the one with the fewest shards. Returns None if
+        the new worker is lost immediately. Raises `ClusterLostError`.
+        """
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -303,16 +310,17 @@ class WorkerPool(ABC):
 
 
 def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
-    """Start workers as far as there should be more; return those that can have a shard, n at most."""
+    """Start workers up to the wanted number; return up to `most` workers that can take a shard."""
     while len(cluster.workers()) < cluster.wanted and cluster.start() is not None:
         pass
     return cluster.workers()[: min(most, cluster.wanted)]
 
 
 def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
-    """Yield what tasks give, in their order: each a function of a module, and what it is called with.
+    """Yield the results of the tasks in order. A task is a module-level function and its arguments.
 
-    Whoever is free does the next one; those of lost workers are done again.
+    The next free worker takes the next task. Tasks of lost workers
+    are repeated. Raises `ClusterLostError` and `DaemonError`.
     """
     waiting = deque(enumerate(tasks))
     running: dict[int, tuple[int, Call]] = {}
@@ -340,7 +348,7 @@ def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Ite
 
 
 class SentPool(WorkerPool):
-    """Workers whose pairs were read by this process, and sent to them."""
+    """Workers that receive their pairs from this process."""
 
     def __init__(
         self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs, variables: Variables
@@ -362,7 +370,7 @@ class SentPool(WorkerPool):
         return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
 
     def _enter(self, opened: list[Opened | None]) -> None:
-        """Take in nothing: this process has read the pairs itself."""
+        """Do nothing: this process has read the pairs itself."""
 
     def _keep(self, found: dict[int, Variables]) -> None:
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
@@ -374,13 +382,13 @@ class SentPool(WorkerPool):
         self._variables = Variables(edge, cut, blobs_of_all(parts))
 
     def variables(self) -> Variables:
-        """Return how far the pairs have come."""
+        """Return the pairs' current variables."""
         self.collect()
         return self._variables
 
 
 class StoredPool(WorkerPool):
-    """Workers that read their pairs from the store, and write them there into tables of their own."""
+    """Workers that read their pairs from the store and write them to it, into tables of their own."""
 
     def __init__(
         self, cluster: "RayCluster", setup: Setup, model: Model, store: StorePlace, pairs: PairColumns
@@ -388,11 +396,11 @@ class StoredPool(WorkerPool):
         super().__init__(cluster, setup, model)
         self._place = store
         self._pairs = pairs
-        # Of shards that have come farther than the store says.
+        # Variables of shards that are ahead of the store.
         self._variables: dict[int, Variables] = {}
 
     def _share_out(self, shards: int) -> list[Share]:
-        # Of forests that are not here, the square of the words says as much as links and words do.
+        # The forests are not in this process. The squared word count predicts the work as well as links and words do.
         return deal_out(self._pairs.words**2, self._setup.blocks, shards)
 
     def _contents(self, number: int) -> StoredContents:
@@ -412,14 +420,14 @@ class StoredPool(WorkerPool):
             self._table = added(change, self._table, self._model)
 
     def _may_form(self) -> bool:
-        # Where each shard is as the store says.
+        # Only if the store is up to date with every shard.
         return not self._past and not self._variables
 
     def _keep(self, found: dict[int, Variables]) -> None:
         self._variables = found
 
     def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
-        """Have the workers write the pairs, which have had so many sweeps; return what is to be committed."""
+        """Make the workers write the pairs with these sweep counts; return the parts to commit."""
         of_shards = {number: sweeps[share.pairs] for number, share in enumerate(self._shares)}
         started = time.perf_counter()
         found, _ = self._all("write", of_shards)
@@ -427,7 +435,7 @@ class StoredPool(WorkerPool):
         return [part for number in range(len(self._shares)) for part in found[number]]
 
     def note_committed(self) -> None:
-        """Note that the store has what was written."""
+        """Record that the written parts are committed."""
         self._variables = {}
         self._forget()
         self._all("note_committed")

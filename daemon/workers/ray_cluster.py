@@ -1,4 +1,4 @@
-"""Workers as actors of Ray, on this machine or on a cluster of them."""
+"""Workers as Ray actors, on this machine or on a cluster."""
 
 import ctypes
 import logging
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-# Set before Ray is imported, which reads it then: it would send figures to its makers otherwise.
+# Ray reads these when it is imported. Without the first, it would send usage statistics to its makers.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
@@ -24,29 +24,29 @@ from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
 _ray: Any = ray
-"""Ray's own annotations say less than is true of remote classes."""
+"""Ray's own annotations are incomplete for remote classes."""
 _OBJECT_BYTES = 512 << 20
-"""Memory for what is shared between processes, of a cluster that is started here; what is more goes to disk."""
+"""Size of the shared object store, in bytes, of a cluster started here. Further objects spill to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _CONFIG = {
-    # Else they would have the processors only when nobody else wants them, which threads do not do.
+    # By default workers would run at low priority and yield to other processes, unlike threads.
     "worker_niceness": 0
 }
-"""Of a cluster that is started here."""
+"""Configuration of a cluster started here."""
 _SIGACTION_BYTES = 512
-"""More than any system needs to say what becomes of a signal."""
+"""Larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
 _SECONDS_A_CALL = 900.0
-"""A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
+"""A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
 _SECONDS_A_LOOK = 5.0
-"""Seconds from one look to the next how many processors the cluster has, and whether any of its machines is left."""
+"""Interval at which to check the cluster's processors and whether any of its machines is alive."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
 _GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
-"""Where Ray itself does not answer."""
+"""Errors raised if Ray itself does not answer."""
 
 
 class RayCluster:
-    """The workers of one process, which end with it; each has so many `threads`."""
+    """Workers of one process, which end with it. Each worker uses `threads` threads."""
 
     def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
         self._number = workers.number
@@ -59,7 +59,7 @@ class RayCluster:
 
     @property
     def wanted(self) -> int:
-        """Return how many there should be: as were asked for, or as the cluster's processors can run."""
+        """Wanted number of workers: as requested, or as many as the cluster's processors can run."""
         if self._number is not None:
             return self._number
         if time.monotonic() - self._looked > _SECONDS_A_LOOK:
@@ -69,19 +69,19 @@ class RayCluster:
 
     @property
     def crowded(self) -> bool:
-        """Return whether the cluster was started on this machine, and its workers take all processors."""
+        """Whether the cluster was started on this machine and its workers occupy all processors."""
         return self._on_this_machine and self.wanted * self.threads >= processors()
 
     def workers(self) -> list[int]:
-        """Return the numbers of the workers that there are, none of which is known to be lost."""
+        """Return the numbers of the workers not known to be lost."""
         return list(self._actors)
 
     def process(self, worker: int) -> int:
-        """Return the number of a worker's process on its machine."""
+        """Return the process id of a worker."""
         return int(self.result(self.call(worker, "ready")))
 
     def start(self) -> int | None:
-        """Start one more worker; None where no processor is free for it."""
+        """Start one more worker; return its number, or None if no processor is free. Raises `ClusterLostError`."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
@@ -99,7 +99,7 @@ class RayCluster:
 
     @staticmethod
     def _await(ready: Any) -> None:
-        """Wait until a worker has started; raises what Ray does, and `ClusterLostError`."""
+        """Wait until a worker has started. Raises Ray's errors and `ClusterLostError`."""
         until = time.monotonic() + _SECONDS_TO_START
         while not _ray.wait([ready], timeout=_SECONDS_A_LOOK)[0] and time.monotonic() < until:
             if not any(node["Alive"] for node in _ray.nodes()):
@@ -107,15 +107,17 @@ class RayCluster:
         _ray.get(ready, timeout=0)
 
     def share(self, value: object) -> Any:
-        """Put a value, for calls of many workers, into the store of objects that all machines of the cluster have."""
+        """Put a value into the cluster's object store, to pass it to calls of many workers."""
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Call a method of a worker; what was shared can be among the arguments."""
+        """Call a method of a worker. The arguments may include shared values."""
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """Return what the call gave; raises what it raised, or `WorkerLostError`: the worker is none any more."""
+        """Return the result of a call. Raises the error of the call,
+        `WorkerLostError` if the worker has died, and `ClusterLostError`.
+        """
         worker, reference = call
         try:
             return _ray.get(reference, timeout=_SECONDS_A_CALL)
@@ -131,7 +133,7 @@ class RayCluster:
             raise ClusterLostError(f"the cluster is lost: {error}") from error
 
     def first(self, calls: Sequence[Any]) -> Any:
-        """Return a call that has ended, of several; the first one where none has for long."""
+        """Return a finished call out of several, or the first call if none finishes in time."""
         try:
             ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_A_CALL)
         except _GONE as error:
@@ -139,7 +141,7 @@ class RayCluster:
         return next((call for call in calls if call[1] in ended), calls[0])
 
     def shared(self, call: Any) -> Any:
-        """Return what a call gave, for calls of many; machines get it from the one on which the worker is."""
+        """Return a reference to the result of a call, which workers fetch directly from the worker's machine."""
         return call[1]
 
     def close(self) -> None:
@@ -152,9 +154,10 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
-    """Workers on the cluster that is named, on one that runs on this machine, or else on processors of this one.
+    """Run workers on the given cluster, on a cluster running on this machine, or else on a new local cluster.
 
-    Raises `DaemonError` where the named one cannot be reached. A cluster that this process has joined before is used.
+    Raises `DaemonError` if the given cluster cannot be reached. A
+    cluster that this process has already joined is reused.
     """
     joined = _ray.is_initialized()
     with _own_signals():
@@ -170,9 +173,9 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Within, it does not change who hears of SIGTERM and SIGINT.
+    """Preserve the handlers of SIGTERM and SIGINT within the context.
 
-    Ray takes them over, in whatever thread it is started, and aborts the process three seconds after the signal.
+    Ray replaces them in any thread and aborts the process three seconds after the signal.
     """
     library = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -186,10 +189,10 @@ def _own_signals() -> Iterator[None]:
 
 
 def _join(workers: Workers, threads: int) -> bool:
-    """Join the cluster; return whether it was started for that, on this machine."""
+    """Join the cluster; return whether this call started it on this machine."""
     if workers.address is not None:
-        # Have this user's token sent along: without it, clusters that ask for one do not answer. Ray does so
-        # wherever a cluster is joined in another way than as a client. Older versions know no tokens.
+        # Send this user's token: clusters that require one do not answer otherwise. Ray sends it except when it joins
+        # as a client. Older versions have no tokens.
         with suppress(ImportError):
             tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
             tokens.logger.setLevel(logging.ERROR)
@@ -200,7 +203,7 @@ def _join(workers: Workers, threads: int) -> bool:
             raise DaemonError(f"there is no Ray cluster at {workers.address}: {error}") from error
         return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
-        # One that runs already.
+        # A cluster that is already running.
         try:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
@@ -213,11 +216,11 @@ def _join(workers: Workers, threads: int) -> bool:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start a cluster on this machine that nobody else can reach, and that ends with this process; join it.
+    """Start and join a cluster on this machine that other hosts cannot reach and that ends with this process.
 
-    Raises `DaemonError` where it does not start.
+    Raises `DaemonError` if it does not start.
     """
-    # Ray would listen on all addresses. It reads this when it is imported, and in each process that it starts.
+    # Otherwise Ray would listen on all addresses. It reads this on import and in each process that it starts.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     constants: Any = ray_constants
     constants.ENABLE_RAY_CLUSTER = False

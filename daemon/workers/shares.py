@@ -1,4 +1,4 @@
-"""Shares of a batch: each shard has some blocks of every round, so that all have work in each, and as much."""
+"""Shares of a batch: each shard gets blocks of every round, with about equal work in each."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,14 @@ from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
 TAILS_A_NODE = 11
-"""To sample a node takes as long as to weigh n tails of edges, apart from weighing its own;
-then times of rounds differ by some %."""
+"""Sampling a node takes as long as weighting n edge tails, besides weighting its own tails. With this estimate, round
+times of shards differ by a few percent.
+"""
 
 
 class Share(NamedTuple):
-    """The pairs of one shard: `pairs` int64[p] their numbers in the batch, ascending; those of round r are
-    `pairs[rounds[r] : rounds[r + 1]]`, whole blocks of the batch (`rounds` int64[R + 1]).
+    """Pairs of one shard. `pairs` int64[p]: their numbers in the batch, ascending. Round r has `pairs[rounds[r] :
+    rounds[r + 1]]`, whole blocks of the batch (`rounds` int64[R + 1]).
     """
 
     pairs: NDArray[np.int64]
@@ -26,10 +27,9 @@ class Share(NamedTuple):
 
 
 def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
-    """Return the shares of n shards, which together have each pair once; the blocks are those that threads take.
+    """Return the shares of n shards, which partition the pairs. The blocks are those that threads use.
 
-    Pair p is as much work as `work[p + 1] - work[p]` says (int64[P + 1]): in every round each shard has blocks of about
-    the same work.
+    The work of pair p is `work[p + 1] - work[p]` (int64[P + 1]). In every round all shards have about equal work.
     """
     pairs = len(work) - 1
     size = blocks.pairs_a_block
@@ -40,7 +40,7 @@ def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Shar
         edges = np.append(np.arange(start, end, size), end)
         done = work[edges]
         wanted = done[0] + (done[-1] - done[0]) * np.arange(shards + 1) / shards
-        # The edge that is closest to where the work is divided.
+        # Block edge nearest to the ideal division of the work.
         bounds[number] = edges[np.searchsorted((done[1:] + done[:-1]) / 2, wanted)]
     shares = []
     for shard in range(shards):
@@ -51,8 +51,8 @@ def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Shar
 
 
 def deal_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
-    """Return shares as `share_out` does, where the work of each pair, int64[P], is guessed: the blocks of a round are
-    dealt out to and fro, those with most work first, so that what the guesses miss evens out.
+    """Return shares as `share_out` does from estimated work per pair, int64[P]. The blocks of a round are dealt in
+    alternating directions, largest first, so that errors of the estimates average out.
     """
     pairs = len(work)
     size = blocks.pairs_a_block
@@ -74,20 +74,21 @@ def deal_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return n numbers from each start on, one range after the other."""
+    """Return the concatenated ranges that begin at `starts` and have n numbers each."""
     ends = np.cumsum(sizes)
     shifts = starts - (ends - sizes)
     return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def places_of(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where that lies which the pairs have, in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
+    """Return the indices of the pairs' entries in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
 
 
 class Texts(NamedTuple):
-    """Words and links of pairs, as a batch can be made from them: the pairs' numbers for their random streams (int64),
-    the bitext, and the hash of each of its words (uint64)."""
+    """Words and links of pairs, from which a batch can be made: the pair numbers of their random streams (int64), the
+    bitext, and the hash of each word (uint64).
+    """
 
     pairs: NDArray[np.int64]
     bitext: Bitext
@@ -96,7 +97,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
-    """Return those of some pairs of a batch."""
+    """Return the texts of some pairs of a batch."""
     bitext, words = batch.bitext, batch.words
     source, target = places_of(bitext.source_offset, pairs), places_of(bitext.target_offset, pairs)
     links = places_of(bitext.link_offset, pairs)
@@ -113,13 +114,13 @@ def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
 
 
 def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hashes of some words, from those of all words added up, see `Words`."""
+    """Return the hashes of some words from the cumulative hashes of all words, see `Words`."""
     hashes: NDArray[np.uint64] = added_up[places + 1] - added_up[places] * BASE
     return hashes
 
 
 def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of some pairs' things begin when they lie one after the other, and where the last ones end."""
+    """Return the offsets of some pairs' entries when these are concatenated."""
     return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
 
 
@@ -130,7 +131,7 @@ def blobs_at(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
 
 
 def blobs_of_all(parts: list[tuple[Share, Blobs]]) -> Blobs:
-    """Return the byte strings of all pairs in their order, from those of shards that have each pair once."""
+    """Return the byte strings of all pairs in order, given those of shards that partition the pairs."""
     sizes = np.zeros(sum(len(share.pairs) for share, _ in parts), np.int64)
     for share, blobs in parts:
         sizes[share.pairs] = np.diff(blobs.offsets)

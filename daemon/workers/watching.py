@@ -1,4 +1,4 @@
-"""A process that watches the one that learns by workers: Ray ends that at once where its own processes are gone."""
+"""Parent process that watches a learning process, since Ray kills the latter if Ray's own processes die."""
 
 import os
 import signal
@@ -22,11 +22,11 @@ _ECHO_SECONDS = 0.2
 
 @contextmanager
 def watched(url: str) -> Iterator[None]:
-    """Run what is within, and all that follows, in a child of this process, which then ends as the child does.
+    """Run the context and everything after it in a child process; this process exits as the child does.
 
-    For the main thread, before others run and before the store is open. Raises `ClusterLostError`, which says what is
-    committed to the store at the URL: in the child where it comes from within, in this process where Ray ends the
-    child. A process that has joined a cluster before is not watched, since it cannot be forked.
+    Call it in the main thread, before other threads run and before the store is open. Raises `ClusterLostError`, with
+    the committed state of the store at the URL: in the child if the context raises it, in this process if Ray kills the
+    child. A process that has already joined a cluster is not watched, since it cannot be forked.
     """
     ray: Any = sys.modules.get("ray")
     ended = -1
@@ -39,17 +39,18 @@ def watched(url: str) -> Iterator[None]:
     except ClusterLostError as error:
         raise ClusterLostError(f"{error}; {committed(url)}") from error
     finally:
-        # Nothing of Ray runs any more, so whatever ends this process now is said by it.
+        # Ray no longer runs here, so the child reports any later error itself.
         if ended >= 0:
             os.write(ended, _ENDED)
             os.close(ended)
 
 
 def _fork() -> tuple[int, int]:
-    """Begin a child; returns its number, 0 in itself, and where it writes that it is past what is watched, or where
-    that is read. Signals wait until `_end_as` hears them."""
+    """Fork. Returns (child id, read end of a pipe) in the parent and (0, write end) in the child, which writes to the
+    pipe at the end of the watched context. Signals are blocked in the parent until `_end_as` handles them.
+    """
     for stream in (sys.stdout, sys.stderr):
-        # What is in it would be written by both.
+        # Otherwise both processes would write the buffered output.
         stream.flush()
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -66,20 +67,20 @@ def _fork() -> tuple[int, int]:
 
 
 class _Interrupt:
-    """Raises `KeyboardInterrupt`, and once for Ctrl-C, which the child hears from the terminal and from its parent."""
+    """SIGINT handler: `KeyboardInterrupt`, once per Ctrl-C, which the terminal and the parent both send."""
 
     def __init__(self) -> None:
         self._last = float("-inf")
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """Hear a signal."""
+        """Handle a signal."""
         since, self._last = time.monotonic() - self._last, time.monotonic()
         if since > _ECHO_SECONDS:
             raise KeyboardInterrupt
 
 
 def _end_as(child: int, ended: int, url: str) -> None:
-    """Hand signals on to the child, wait for its end, and end as it did; raises `ClusterLostError`."""
+    """Forward signals to the child, wait for its end and exit as it did. Raises `ClusterLostError`."""
 
     def hand_on(number: int, _frame: FrameType | None) -> None:
         os.kill(child, number)
@@ -98,7 +99,7 @@ def _end_as(child: int, ended: int, url: str) -> None:
 
 
 def committed(url: str) -> str:
-    """Return in words what is committed of the last run of learning."""
+    """Return a description of the committed state of the last learning run."""
     try:
         with open_store(url) as store:
             run, pairs = store.unfinished_run(), store.status().pairs

@@ -1,4 +1,4 @@
-"""A worker: its own copy of the rule table, and the shards that it was given. It runs in a process of its own."""
+"""Worker process: holds shards and its own copy of the rule table."""
 
 import os
 import time
@@ -35,18 +35,20 @@ Result = TypeVar("Result")
 
 
 class WorkerLostError(Exception):
-    """A worker has ended, or does not answer; what it held is gone."""
+    """A worker has ended or does not answer. Its state is lost."""
 
 
 _PAIRS_A_PART = 16_384
-"""Pairs whose changes are worked out and written together."""
+"""Number of pairs whose changes are computed and written together."""
 
 BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
-"""Fields of a batch that bound scratch memory: those of the whole batch, so that a shard's is as large."""
+"""Batch fields that bound scratch memory. Each shard uses the values of the whole batch."""
 
 
 class Setup(NamedTuple):
-    """All that workers of a batch know: settings, sizes of vocabulary, how to sample, and the batch's `BOUNDS`."""
+    """Settings of all workers of a batch: store settings, vocabulary
+    sizes, sampling method, blocks, threads and `BOUNDS`.
+    """
 
     settings: Settings
     vocabulary: tuple[int, int]
@@ -57,7 +59,7 @@ class Setup(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """All that sampling changes of pairs: `edge` uint16[N] and `cut` uint8[N] as in `State`, records of averages."""
+    """Sampled variables of pairs: `edge` uint16[N] and `cut` uint8[N] as in `State`, and records of averages."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -65,12 +67,13 @@ class Variables(NamedTuple):
 
 
 Contents = tuple[Texts, NDArray[np.int64], Variables]
-"""A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
+"""Shard as sent to a worker: its pairs, the offsets of the rounds, and the variables."""
 
 
 class StoredContents(NamedTuple):
-    """A shard that a worker reads itself: the `url` of the store, the `token` of the claim, the ids of its pairs, where
-    each round's begin, and how far they have come, where that is farther than the store says (None: as it says)."""
+    """Shard that a worker reads from the store: the store's `url`, the lease's `token`, the pair ids, the offsets of
+    the rounds, and the variables if they are ahead of the store (else None).
+    """
 
     url: str
     token: str
@@ -80,14 +83,14 @@ class StoredContents(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A shard that a worker has read: its batch's `BOUNDS`, and what its pairs that are not stored change."""
+    """Answer of a worker that has read a shard: its batch's `BOUNDS`, and the rule counts of pairs not yet stored."""
 
     bounds: dict[str, Any]
     entering: NDArray[np.uint64]
 
 
 class Shard:
-    """The pairs of one shard."""
+    """Pairs of one shard."""
 
     def __init__(
         self,
@@ -110,9 +113,9 @@ class Shard:
 
     @classmethod
     def of_texts(cls, setup: Setup, model: Model, contents: Contents, executor: ThreadPoolExecutor) -> Self:
-        """Make a shard of what was sent."""
+        """Make a shard from the received contents."""
         texts, rounds, (edge, cut, records) = contents
-        # Arrays that came from elsewhere cannot be written to, and kernels are compiled again for such.
+        # Received arrays are read-only, for which kernels would be recompiled.
         numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
         words = add_up(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
@@ -122,7 +125,7 @@ class Shard:
         return cls(setup, model, batch, rounds, (State(edge.copy(), cut.copy()), averages), executor)
 
     def bound(self, bounds: dict[str, Any]) -> None:
-        """Make the kernel, with scratch memory as these `BOUNDS` say."""
+        """Build the kernel, with scratch memory of the size given by these `BOUNDS`."""
         setup = self._setup
         self.kernel = build(
             self._model, self._batch._replace(**bounds), method=setup.method, blocks=setup.blocks,
@@ -130,9 +133,9 @@ class Shard:
         )  # fmt: skip
 
     def sample(self, number: int, request: SweepRequest | None, table: RuleTable) -> NDArray[np.uint64]:
-        """Do this shard's part of a round against the table, which stays as it is; a sweep begins with a request.
+        """Sample this shard's part of a round against the table, which is not changed. A `request` starts a new sweep.
 
-        Returns what changes in the table, see `merge`; valid until the next round.
+        Returns the changes of the table, see `merge`. They are valid until the next round.
         """
         if request is not None:
             self._plan = plan_of(SweepRequest._make(column.copy() for column in request), self._schedule)
@@ -145,13 +148,13 @@ class Shard:
         return changes[0] if len(changes) == 1 else np.concatenate(changes)
 
     def variables(self) -> Variables:
-        """Return how far the pairs have come."""
+        """Return the pairs' current variables."""
         edge, cut = self._state
         return Variables(edge.copy(), cut.copy(), write_averages(self._averages))
 
 
 class StoredShard(Shard):
-    """A shard that its worker has read from the store, and writes there."""
+    """Shard that its worker reads from the store and writes to it."""
 
     def __init__(
         self, setup: Setup, model: Model, contents: StoredContents, store: Store, executor: ThreadPoolExecutor
@@ -162,7 +165,7 @@ class StoredShard(Shard):
         if not np.array_equal(pairs.ids, contents.ids):
             raise PairMissingError("pairs have left the store while they were sampled: start again")
         loaded = pairs.loaded
-        # Workers sample no other kind, see `check_shareable`.
+        # Workers sample only this kind, see `check_shareable`.
         assert isinstance(loaded, LoadedPairs)
         changed = loaded.batch, pairs.state, empty_table(longest_rule(setup.settings)), model, 1, pairs.committed
         self.entering = rules_of(count_rules(*changed))
@@ -174,11 +177,11 @@ class StoredShard(Shard):
         super().__init__(setup, model, loaded.batch, contents.rounds, (pairs.state, pairs.averages), executor)
 
     def opened(self) -> Opened:
-        """Return what the others have to know of it."""
+        """Return the answer for the other workers."""
         return Opened({name: getattr(self._batch, name) for name in BOUNDS}, self.entering)
 
     def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
-        """Write the pairs, which have had so many sweeps, into tables of their own."""
+        """Write the pairs, with these sweep counts, into tables of their own."""
         pairs = self._pairs
         pairs.sweeps = sweeps.copy()
         self._written = pairs.written_averages()
@@ -188,24 +191,26 @@ class StoredShard(Shard):
         ]
 
     def note_committed(self) -> None:
-        """Note that the store has what was written; nothing where another worker wrote it, and this one read it."""
+        """Record that the written pairs are committed. Does nothing
+        if another worker wrote them and this one read them.
+        """
         if self._written is not None:
             self._pairs.note_committed(self._written)
             self._written = None
 
 
 Changes = NDArray[np.uint64]
-"""Changes of a round in the table: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge`."""
+"""Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge`."""
 
 
 Step = tuple[int, dict[int, SweepRequest]]
-"""A round: its number, and what is asked of its shards, by number, where a sweep begins with it."""
+"""Round: its number, and the requests of its shards by number if it starts a sweep."""
 
 
 class Done(NamedTuple):
-    """The work of a shard: the changes of its part of a round, by how much they change the sum of all counts, what the
-    shard has done in the sweep so far, and the seconds in which its worker added the changes of the round before, where
-    no other shard of the worker reports them."""
+    """Result of a shard in a round: its changes, their sum, the shard's statistics of the sweep so far, and the seconds
+    its worker spent merging the previous round's changes, unless another shard of the worker reports them.
+    """
 
     changes: Changes
     tokens: int
@@ -214,24 +219,24 @@ class Done(NamedTuple):
 
 
 Part = dict[int, Done]
-"""The work of shards in a round, by their numbers; parts of all workers are the round."""
+"""Results of shards in a round, by shard number. The parts of all workers make up the round."""
 
 
 def added(changes: Changes, table: RuleTable, model: Model) -> RuleTable:
-    """Return the table with the changes; it may be another one, with more room."""
+    """Return the table with the changes merged. It may be a new, larger table."""
     table = with_room(table, len(changes))
-    # Kernels would be compiled again for arrays that cannot be written to.
+    # Kernels would be recompiled for read-only arrays.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
 
 
 def filled(rules: Changes, longest_rule: int, model: Model) -> RuleTable:
-    """Return a table of these rules, which are given like changes of an empty one."""
+    """Return a table of these rules, given as changes of an empty table."""
     return added(rules, empty_table(longest_rule, len(rules)), model)
 
 
 def rules_of(table: RuleTable) -> Changes:
-    """Return the rules of a table, as changes of an empty one."""
+    """Return the rules of a table as changes of an empty table."""
     return np.asarray(table.rows[table.tags != 0])
 
 
@@ -240,16 +245,16 @@ def _own(records: Blobs) -> Blobs:
 
 
 def _taken_back(changes: Changes) -> Changes:
-    """Return what undoes the changes."""
+    """Return the inverse of the changes."""
     back = np.array(changes)
     back[:, COUNT] = (-back[:, COUNT].view(np.int64)).view(np.uint64)
     return back
 
 
 class Worker:
-    """Holds shards and samples them, round by round, against its copy of the table.
+    """Worker that samples its shards, round by round, against its copy of the table.
 
-    All workers have the same counts at the beginning of a round, since each has added the changes of all by then.
+    All workers have equal counts at the beginning of a round, since each has merged the changes of all workers.
     """
 
     _setup: Setup
@@ -262,16 +267,16 @@ class Worker:
         self._adding = 0.0
         self._store: Store | None = None
         self._store_url = ""
-        # What its shards changed in this round, and of which of them the table has it already.
+        # Changes of its own shards in this round, and the shards whose changes are already in the table.
         self._own: dict[int, Changes] = {}
         self._settled: list[int] = []
 
     def ready(self) -> int:
-        """Return the number of this process."""
+        """Return the process id."""
         return os.getpid()
 
     def begin(self, setup: Setup, rules: Changes | None) -> None:
-        """Forget all shards; the table holds these rules, which are given like changes, or what it held (None)."""
+        """Drop all shards and load these rules, given as changes, into the table (None: keep the table)."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
@@ -281,11 +286,11 @@ class Worker:
             self._table = filled(rules, longest_rule(setup.settings), self._model)
 
     def perform(self, task: Callable[..., Result], *arguments: Any) -> Result:
-        """Do something that has nothing to do with shards: what a function returns."""
+        """Call a function that does not use the shards; return its result."""
         return task(*arguments)
 
     def reaches(self, url: str, token: str) -> bool:
-        """Return whether the store at the URL can be read and written from here: that with this claim on it."""
+        """Return whether this worker can read and write the store at the URL and that store has this lease."""
         try:
             claim = self._opened_store(url).lease()
         except StoreError:
@@ -298,7 +303,7 @@ class Worker:
         return self._store
 
     def open(self, number: int, contents: Contents | StoredContents) -> Opened | None:
-        """Take a shard; return what the others have to know of one that is read here."""
+        """Open a shard. Returns an answer for the other workers if it is read from the store."""
         if not isinstance(contents, StoredContents):
             self._shards[number] = Shard.of_texts(self._setup, self._model, contents, self._executor)
             return None
@@ -307,7 +312,7 @@ class Worker:
         return shard.opened()
 
     def enter(self, setup: Setup, changes: Sequence[Changes]) -> None:
-        """Add what pairs change that are not stored, those of all shards; the setup now has the bounds of all."""
+        """Merge the counts of all shards' unstored pairs. The setup now has the bounds of all shards."""
         self._setup = setup
         for shard in self._shards.values():
             shard.bound(setup.bounds)
@@ -317,12 +322,12 @@ class Worker:
     def write(
         self, sweeps: dict[int, NDArray[np.int64]], numbers: Sequence[int], *before: Part
     ) -> dict[int, list[WrittenPart]]:
-        """Add the changes of the last round; write the pairs of these shards, of which each has had so many sweeps."""
+        """Merge the changes of the last round; write the pairs of these shards with these sweep counts."""
         self._add_all(before)
         return {number: self._stored_shard(number).write(sweeps[number]) for number in numbers}
 
     def note_committed(self, numbers: Sequence[int]) -> dict[int, None]:
-        """Note that the store has what was written of these shards."""
+        """Record that the written pairs of these shards are committed."""
         for number in numbers:
             self._stored_shard(number).note_committed()
         return dict.fromkeys(numbers)
@@ -333,12 +338,12 @@ class Worker:
         return shard
 
     def work(self, step: Step, numbers: Sequence[int], *before: Part) -> Part:
-        """Add the changes of the round before, then do these shards' parts of a round."""
+        """Merge the changes of the previous round, then sample these shards' parts of a round."""
         self._add_all(before)
         return {number: self._sample(number, step) for number in numbers}
 
     def settle(self) -> Part:
-        """Add what its own shards changed in the round, while others still sample and what they changed is sent."""
+        """Merge its own shards' changes while other workers still sample and their changes are transferred."""
         started = time.perf_counter()
         for number, changes in self._own.items():
             self._add(changes)
@@ -349,10 +354,10 @@ class Worker:
     def recover(
         self, number: int, contents: Contents | StoredContents, steps: Sequence[Step], *changes: Changes
     ) -> None:
-        """Take a shard that was another's, as it was before these rounds, and do its part of them again.
+        """Take over another worker's shard as it was before these rounds and repeat its part of them.
 
-        The table holds the changes of all of them; it is what it was again afterwards, without what its own shards
-        changed in the present round.
+        The table must contain the changes of all these rounds. Afterwards it
+        is the same, without its own shards' changes of the present round.
         """
         for one in self._settled:
             self._add(_taken_back(self._own[one]))
@@ -365,12 +370,12 @@ class Worker:
             self._add(change)
 
     def collect(self, numbers: Sequence[int], *before: Part) -> dict[int, Variables]:
-        """Add the changes of the last round; return how far the pairs of these shards have come."""
+        """Merge the changes of the last round; return the variables of these shards."""
         self._add_all(before)
         return {number: self._shards[number].variables() for number in numbers}
 
     def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
-        """Add the changes of the last round; return all rules, from who has shard 0."""
+        """Merge the changes of the last round; return all rules if this worker has shard 0."""
         self._add_all(before)
         return {number: rules_of(self._table) if number == 0 else None for number in numbers}
 
@@ -381,7 +386,7 @@ class Worker:
         return Done(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info(), adding)
 
     def _add_all(self, before: Sequence[Part]) -> None:
-        """Add what all shards changed, but for those whose changes the table has already."""
+        """Merge the changes of all shards, except those already in the table."""
         started = time.perf_counter()
         for part in before:
             for number, done in part.items():

@@ -1,1 +1,1 @@
-"""Word alignment: of files, of pairs that arrive, and its evaluation."""
+"""Word alignment of files and of new pairs, and its evaluation."""

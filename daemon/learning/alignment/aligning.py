@@ -1,4 +1,4 @@
-"""Word alignment of a corpus: sample both directions with several chains on several threads, make them one."""
+"""Word alignment of a corpus: sample both directions with several chains in threads, then symmetrize."""
 
 import os
 import threading
@@ -44,7 +44,7 @@ _REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warmin
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Links of all pairs, sorted by source, then target position; and each link's posterior probability, float32[L]."""
+    """Links of all pairs, sorted by source, then target position, and each link's posterior probability, float32[L]."""
 
     links: LinkList
     posterior: NDArray[np.float32]
@@ -55,17 +55,19 @@ class Aligned:
         return len(self.links.offset) - 1
 
     def __len__(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return self.pairs
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
-        """Yield each pair's links: source and target position, from 0, and the posterior probability."""
+        """Yield each pair's links: source and target position, from 0, and posterior probability."""
         links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
         for start, stop in pairwise(self.links.offset.tolist()):
             yield list(islice(links, stop - start))
 
     def in_words(self, sources: Iterable[str], targets: Iterable[str]) -> "Aligned":
-        """Return links of the words that the lines' tokens are parts of, each as probable as its parts' likeliest."""
+        """Return the links between words, given lines whose tokens are
+        word parts. A link has the highest probability of its parts' links.
+        """
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -85,7 +87,7 @@ class Aligned:
         )
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
-        """Yield Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in this order."""
+        """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
         source, target = self.links.source.tolist(), self.links.target.tolist()
         offset, posterior = self.links.offset.tolist(), self.posterior.tolist()
         for start, stop in pairwise(offset):
@@ -96,7 +98,7 @@ class Aligned:
 
 
 def options_for(request: Request, pairs: int) -> AlignerOptions:
-    """Return the sampler's options for a corpus of `pairs`; raises `UsageError` where there is no such model."""
+    """Return the sampler options for a corpus of `pairs` pairs. Raises `UsageError` if the model does not exist."""
     if request.model not in every_model():
         raise UsageError(f"no model is called {request.model!r}: there are {', '.join(every_model())}")
     return model_options(
@@ -109,21 +111,21 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
 
 
 def incremental_options(pairs: int, request: Request, *, linked: bool = False) -> AlignerOptions:
-    """Return options for pairs beside many that are known: few sweeps, as most counts are there already.
+    """Return options for pairs to be aligned given many known pairs: few sweeps, since most counts exist already.
 
-    `linked`: the pairs start from the links that they have.
+    `linked`: the pairs start from their present links.
     """
     return replace(options_for(request, pairs), thinning=1, **(_REJUVENATING if linked else _INCREMENTAL))
 
 
 @lru_cache
 def answering_options(request: Request) -> AlignerOptions:
-    """Return options for a pair that is not stored, for whose links somebody waits: fewer sweeps, but warmed up."""
+    """Return options for a pair in a request, which is not stored: fewer sweeps, but with warm-up."""
     return replace(options_for(request, 1), thinning=1, **_ANSWERING)
 
 
 class _Sweeps:
-    """Sweeps done by all threads; the first to hear that the run was given up ends its chain."""
+    """Sweep counter of all threads. Once stopped, it ends each chain that reports."""
 
     def __init__(self, total: int, report: Callable[[int, int], None] | None) -> None:
         self._total = total
@@ -142,20 +144,20 @@ class _Sweeps:
 
 
 Report = Callable[[int, int], None]
-"""Hears what is done, and how much there is in all."""
+"""Progress callback: `(done, total)`."""
 
 
 class View(NamedTuple):
-    """A direction as a chain knows it, by words or by stems, and counts of other pairs."""
+    """A direction in terms of words or of stems, and the counts of other pairs."""
 
     direction: Direction
     prior: PriorCounts | None
 
 
 class Way(NamedTuple):
-    """One direction to sample: 0 emits target words, 1 source words; links to start from, and what is known of links.
+    """A direction to sample: 0 emits target words, 1 source words. Also the initial links and the known links.
 
-    The first of the `views` is that by words; the second, if there is one, that by stems.
+    The first of the `views` is that of words, the optional second that of stems.
     """
 
     number: int
@@ -165,15 +167,15 @@ class Way(NamedTuple):
 
     @property
     def direction(self) -> Direction:
-        """The direction by words."""
+        """The direction in terms of words."""
         return self.views[0].direction
 
 
 class Sample(Protocol):
-    """Runs all chains of the directions; returns each direction's samples, added up in the order of its chains."""
+    """Function that runs all chains and returns each direction's samples, added in the order of its chains."""
 
     def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Report | None) -> list[Marginals]:
-        """Run them; `report` hears sweeps done and sweeps in all."""
+        """Run the chains; `report` receives sweeps done and in total."""
 
 
 def ways_of(
@@ -184,7 +186,7 @@ def ways_of(
     links: Links | None = None,
     stems: tuple[Side, Side] | None = None,
 ) -> list[Way]:
-    """Return both directions, forward and backward; the `stems` of both sides may be given."""
+    """Return both directions, forward and backward. The `stems` of both sides are computed if needed and not given."""
     if stems is None and options.stems:
         stems = units_of(source, target)[1]
     ways = []
@@ -193,7 +195,7 @@ def ways_of(
         directions = [direction]
         if stems is not None:
             emitted, conditioning = stems if number else stems[::-1]
-            # Stems stand where their words do.
+            # Stems have the same positions as their words.
             sides = direction.sides._replace(emitted=emitted.words, conditioning=conditioning.words)
             directions.append(Direction(sides, emitted, conditioning))
         views = [View(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)]
@@ -208,10 +210,10 @@ def align(
     report: Callable[[int, int], None] | None = None,
     known: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> Aligned:
-    """Align sentences with their translations; `report` hears sweeps done and sweeps in all.
+    """Align sentences with their translations; `report` receives sweeps done and in total.
 
-    `known` gives the counts of other pairs for the words of both sides. The same sentences,
-    options and seed give the same links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
+    `known` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give equal
+    links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or Request()
     if request.direction not in DIRECTIONS:
@@ -247,9 +249,9 @@ def _sample_jointly(
     report: Callable[[int, int], None] | None,
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
-    """Sample by a model of both directions at once; chains are added up in their order.
+    """Sample from a joint model of both directions; chains are added in order.
 
-    Each chain starts from the links of a chain of the default model in each direction.
+    Each chain starts from the links of one chain of the default model per direction.
     """
     of_words = prior[0] if prior is not None else (None, None)
     sampler = JOINT_MODELS[options.model].sampler()(source, target, options, of_words)
@@ -292,12 +294,12 @@ def align_sides(
     symmetrization: str = POSTERIOR,
     sample: Sample | None = None,
 ) -> tuple[Links, Aligned]:
-    """Align both ways; return both directions' links, of target words and of source words, and what they make together.
+    """Align both ways; return both directions' links (of target words, of source words) and the symmetrized alignment.
 
-    Beside the texts may be given counts of other pairs, both ways' links to start from, what is known of the links
-    of some pairs, by their places, and who runs the chains in the place of threads. A model of both directions at once
-    needs neither symmetrization nor links to start from, runs by threads, and does not sample given what is known of
-    links: its links are changed where they contradict that.
+    Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both
+    directions, `known` links of some pairs by index, and `sample`, which runs the chains
+    instead of threads. A joint model uses neither symmetrization nor initial links, always
+    runs in threads, and samples without the known links, which are then imposed on its result.
     """
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
@@ -319,9 +321,9 @@ def _decoded(ways: Sequence[Way], options: AlignerOptions, marginals: Sequence[M
 
 
 def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
-    """Return the links with those that are known, and without those that are known not to be.
+    """Add the links that are fixed and remove the links that are forbidden.
 
-    With `alone`, a word that has a link that is fixed has no other links than such.
+    With `alone`, a word with a fixed link keeps only its fixed links.
     """
     parts: list[LinkList] = []
     bounds = links.offset.tolist()
@@ -345,7 +347,7 @@ def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = 
 
 
 def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> Aligned:
-    """Return the likely links of samples, those of chunks too, as far as what is known of some pairs lets them be."""
+    """Return the likely links of samples, including links of chunks, adjusted to the known links."""
     links, posterior = decode_links(samples, source, target, implied=True)
     if not known:
         return Aligned(links, posterior)
@@ -359,7 +361,7 @@ def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping
 
 
 def both_ways(links: LinkList, source: Side, target: Side) -> Links:
-    """Return one link at most of each target word, and of each source word: those of an alignment."""
+    """Return the links of an alignment by direction, with at most one link per target word and per source word."""
     of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
     return (
         links_of_alignment(of_target, of_source, links.offset, target.offset, source.offset),
@@ -370,15 +372,14 @@ def both_ways(links: LinkList, source: Side, target: Side) -> Links:
 def run_way(
     way: Way, options: AlignerOptions, chain: int, report: Callable[[], None] | None = None, key: int | None = None
 ) -> Marginals:
-    """Do all sweeps of a direction's chain, numbered from 0, by its own `key` where none is given."""
+    """Run all sweeps of a direction's chain, numbered from 0, with the given `key` or the chain's own."""
     view = way.views[options.knows_stems(chain)]
     key = chain_seed(options.seed, way.number, chain) if key is None else key
     return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, report)
 
 
 def chains_of(ways: Sequence[Way], options: AlignerOptions) -> list[tuple[int, int]]:
-    """Return all chains, a direction's place among the ways and the chain's number, in the order in which their samples
-    are added up."""
+    """Return all chains as (index of the direction, number of the chain), in the order in which samples are added."""
     return [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
 
 
@@ -388,7 +389,7 @@ def _sample(
     threads: int | None,
     report: Report | None,
 ) -> list[Marginals]:
-    """Run all chains of the directions; each direction's samples are added up in the order of its chains."""
+    """Run all chains of the directions; each direction's samples are added in the order of its chains."""
     jobs = chains_of(ways, options)
     sweeps = _Sweeps(len(jobs) * options.sweeps, report)
     totals = [empty_marginals(way.direction.sides) for way in ways]
@@ -399,7 +400,7 @@ def _sample(
         try:
             for k, chain in jobs:
                 pending.append((k, pool.submit(run_way, ways[k], options, chain, sweeps.one_done)))
-                # Hardly more marginals than workers at once: they are the largest thing in memory.
+                # Limit the number of marginals in memory to about the number of workers: they are the largest objects.
                 if len(pending) > workers:
                     _collect(pending, totals)
             while pending:
@@ -422,7 +423,7 @@ def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Al
         links = list_links(found.links, conditioning_offset, emitted_offset)
         at = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
     else:
-        # Emitted words are the source words, in order: the list is sorted as it stands.
+        # Emitted words are the source words in order, so the list is already sorted.
         linked = np.flatnonzero(found.links >= 0)
         pair = np.searchsorted(emitted_offset, linked, side="right") - 1
         offset = np.searchsorted(linked, emitted_offset).astype(np.int64)

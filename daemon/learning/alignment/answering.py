@@ -1,4 +1,4 @@
-"""Aligning what is not stored, by what a store's aligner has learned; nothing is written."""
+"""Alignment of pairs that are not stored, given the counts of a store's aligner. Writes nothing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,19 +25,19 @@ from hierogram.storage.store import Store
 
 _DIGITS = 5
 _CHAINS = 6
-"""Of an answer: fewer than where pairs are stored, since somebody waits."""
+"""Number of chains per request: fewer than for stored pairs, since a client waits."""
 
 Texts = tuple[str, str]
-"""Source and target."""
+"""Source and target text."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredPair:
-    """A pair's words and links.
+    """Words and links of a pair.
 
-    `forward`, `backward` float32[source words, target words]: the posterior probability of each link in the direction
-    that gives each target word a source word, and in the other. `of_target`, `of_source`: the likeliest link of each
-    word, or -1, with its probability. `links` is what both directions make together, sorted.
+    `forward`, `backward` float32[source words, target words]: posterior probability of each link in the direction that
+    gives each target word a source word, and in the reverse direction. `of_target`, `of_source`: most probable link of
+    each word, or -1, and its probability. `links`: symmetrized links, sorted.
     """
 
     source: list[str]
@@ -50,15 +50,15 @@ class AnsweredPair:
 
     @property
     def posterior(self) -> NDArray[np.float32]:
-        """The mean of both directions, float32[source words, target words]: calibrated, see docs/alignment.md."""
+        """Mean of both directions, float32[source words, target words]. Calibrated, see docs/alignment.md."""
         mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
         return mean
 
 
 class AnsweringAligner:
-    """Aligns pairs by the counts that the store has at that moment; may be used from several threads at once.
+    """Aligner of unstored pairs, given the store's current counts. Thread-safe.
 
-    Each pair is aligned for itself: the same pair gets the same links whatever comes with it.
+    Each pair is aligned separately: its links do not depend on the other pairs of the request.
     """
 
     def __init__(self, store: Store) -> None:
@@ -73,15 +73,15 @@ class AnsweringAligner:
         self._found: AnsweringCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
-        """Return texts as the store takes them in: divided into tokens and lowercased where its settings say so.
+        """Return the texts as the store takes them in: tokenized and lowercased if its settings say so.
 
-        `tokenized` ones are words already, which may have parts.
+        `tokenized` texts are already split into words, which may still be split into parts.
         """
         texts = self.texts.of_words() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
-        """Return advice on texts that should be divided into tokens and are not, or the other way; None: nothing."""
+        """Return advice if the texts should be tokenized and are not, or vice versa; else None."""
         for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
             advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
             if advice is not None:
@@ -89,11 +89,11 @@ class AnsweringAligner:
         return None
 
     def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AnsweredPair]]:
-        """Return a position of the store, and the links of tokenized pairs by the counts of all pairs then.
+        """Return the store's position and the links of tokenized pairs given its counts at that position.
 
-        Where the store has parts of words, the pairs have them, and what is returned is of words.
-        What people say of the links of a stored pair holds for the same texts here. Raises `AlignerUntrainedError`
-        where the aligner has seen no pair, and `InputError` where a sentence has more words than the store takes.
+        If the store has word parts, so must the pairs, and the results are in words. Human links of a stored pair also
+        apply to the same texts here. Raises `AlignerUntrainedError` if the aligner has seen no pair, and `InputError`
+        if a sentence exceeds the store's word limit.
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
@@ -120,7 +120,9 @@ class AnsweringAligner:
 
 
 def _met(names: Iterable[Names]) -> Names:
-    """Return the names of several pairs once each; no stored word has a NUL, and Postgres takes none."""
+    """Return the distinct names of several pairs. Names with a NUL
+    are omitted: no stored word has one, and Postgres rejects them.
+    """
     lots = list(names)
     one, other = (sorted({name for lot in lots for name in lot[k] if "\0" not in name}) for k in (0, 1))
     return one, other
@@ -134,7 +136,7 @@ def _answered(
     symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AnsweredPair:
-    """Sample the links of one pair, words and stems, beside the counts of others, given what people say of them."""
+    """Sample the links of one pair, by words and stems, given the counts of other pairs and the human links."""
     (source, target), stems = units
     options = answering_options(Request(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
@@ -169,7 +171,7 @@ def _answered(
 
 
 def _in_words(pair: AnsweredPair) -> AnsweredPair:
-    """Return the links of the words that a pair's tokens are parts of; a word's are the most probable of its parts'."""
+    """Return the pair with links between words instead of parts. A word takes its parts' highest probability."""
     source, target = words_of_parts(pair.source), words_of_parts(pair.target)
     if not (pair.source and pair.target):
         return replace(pair, source=_words(pair.source), target=_words(pair.target))
@@ -195,7 +197,7 @@ def _words(parts: Sequence[str]) -> list[str]:
 
 
 def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
-    """Return of each word the most probable link of its parts, or none where none of them has one."""
+    """Return the most probable link of each word's parts, or no link if no part has one."""
     best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * own[-1]
     for place, link, p in zip(own, found.links.tolist(), found.posterior.tolist(), strict=False):
         best[place] = max(best[place], (link >= 0, p, others[link] if link >= 0 else -1))
@@ -206,7 +208,7 @@ def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[i
 
 
 def warm_up() -> None:
-    """Compile, or load, all that an answer needs: align a pair in memory alone, with a fixed link and without."""
+    """Compile or load the kernels for an answer: align a pair in memory, with and without a fixed link."""
     texts = ("a b", "x y")
     units = units_of(read_side([texts[0]]), read_side([texts[1]]))
     prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*units), (2, 2))
@@ -215,7 +217,7 @@ def warm_up() -> None:
 
 
 def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
-    """Return a pair as plain values, for JSON; with `least`, `links` are all that are at least so likely."""
+    """Return a pair as plain values for JSON. With `least`, `links` are all links with at least this probability."""
     posterior = pair.posterior
     links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
     places = tuple(np.array(links, np.intp).reshape(-1, 2).T)

@@ -1,4 +1,4 @@
-"""Alignment error rate: the distance of links from manual ones, sure and possible (Och & Ney 2003)."""
+"""Alignment error rate: distance of links from manual sure and possible links (Och & Ney 2003)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class GoldLinks:
-    """Manual links of a pair; every sure link is also possible."""
+    """Manual links of a pair. Every sure link is also possible."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
@@ -23,9 +23,10 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """With A the links, S the sure and P the possible ones: |A∩P|/|A|, |A∩S|/|S|, and 1 - (|A∩S|+|A∩P|)/(|A|+|S|).
+    """Scores for links A, sure links S and possible links P: precision
+    |A∩P|/|A|, recall |A∩S|/|S|, and AER 1 - (|A∩S|+|A∩P|)/(|A|+|S|).
 
-    `notes` say what is probably wrong with the files.
+    `notes` describe probable errors in the files.
     """
 
     aer: float
@@ -41,7 +42,7 @@ class AlignmentScore:
 def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
     """Return AER, precision and recall over all pairs together.
 
-    Without links precision is 1, without sure links recall is 1. Raises `ValueError` where one side has more pairs.
+    Without links precision is 1, without sure links recall is 1. Raises `ValueError` if the numbers of pairs differ.
     """
     pairs = links = sure = possible = in_sure = in_possible = 0
     for right, here in zip(gold, found, strict=True):
@@ -57,9 +58,10 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
 
 
 def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with manual ones; with `one_based`, these count words from 1. Raises `InputError`.
+    """Compare a file of links with manual links; with `one_based`,
+    the manual links count words from 1. Raises `InputError`.
 
-    The result has a note if one of the files seems to count words from 1, and the other from 0.
+    The result has a note if one of the files seems to count words from 1 and the other from 0.
     """
     gold, found = read_gold(reference, one_based=one_based), read_links(links)
     if len(found) < len(gold):
@@ -76,7 +78,7 @@ def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> Al
         (links, of_found, of_gold, -1, "subtract 1 from them"),
     ):
         if these and _has_no_first_word(these) and not _has_no_first_word(others):
-            # Moving the links by one word must also make them fit better.
+            # Shifting the links by one word must also improve the score.
             moved = [frozenset((i + by, j + by) for i, j in pair) for pair in found]
             if evaluate(gold, moved).aer < score.aer:
                 notes.append(
@@ -90,9 +92,10 @@ def _has_no_first_word(links: Iterable[Link]) -> bool:
 
 
 def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
-    """Return manual links, a pair a line: `i-j` is sure, `ipj` possible only.
+    """Return manual links, one pair per line: `i-j` is sure, `ipj` only possible.
 
-    Positions count from 0, or in the file from 1 with `one_based`. Raises `InputError` if there is anything else.
+    Positions count from 0, or from 1 in the file with `one_based`.
+    Raises `InputError` if a line contains anything else.
     """
     gold = []
     first = int(one_based)
@@ -117,7 +120,7 @@ def links_of(line: str) -> frozenset[Link]:
 
 
 def read_links(path: str) -> list[frozenset[Link]]:
-    """Return links to evaluate, Pharaoh lines; what follows ` ||| ` (scores) is passed over. Raises `InputError`."""
+    """Return links to evaluate, as Pharaoh lines. Scores after ` ||| ` are ignored. Raises `InputError`."""
     return [
         frozenset(_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
         for name, number, line in numbered_lines(path)

@@ -1,6 +1,6 @@
-"""Alignment of a store's pairs: of those that arrive without one, against the counts of its aligner, and again later.
+"""Alignment of a store's pairs: of new pairs, given the aligner's counts, and re-alignment of earlier pairs.
 
-Pairs are aligned again, too, where people have fixed or forbidden links of theirs, or have taken that back.
+Pairs are also re-aligned if users fix or forbid links, or undo that.
 """
 
 import pickle
@@ -53,23 +53,24 @@ from hierogram.storage.records import (
 from hierogram.storage.store import Store
 
 MATERIAL = 0.1
-"""An alignment changes materially where so large a share of the links, old and new, is not in both."""
+"""A change of an alignment is material if more than this share of old and new links differs."""
 
 ARRIVED = 0.25
-"""Pairs are aligned again once more than this share of them has only been aligned on arrival."""
+"""Pairs are re-aligned once more than this share of all pairs has only been aligned on arrival."""
 
 _ON_ARRIVAL, _TOGETHER = 1, 2
-"""How often the aligner has been over a pair that was new among many, and among few or none: then as often as those
-that are aligned again."""
+"""Initial sweep number of a pair that is aligned given many known pairs, and of a pair aligned with few or no known
+pairs. The latter counts as re-aligned.
+"""
 _CELLS_A_LOT = 30_000_000
 _MOST_LOTS, _MOST_PAIRS = 32, 1_000_000
-"""Of a round."""
+"""Limits of a round: number of lots and of pairs."""
 _PAIRS_A_COMMIT = 8_192
 _SEED_STEP = 1_000_003
 
 
 class AlignmentLot(NamedTuple):
-    """Pairs that are aligned together, by their ids, and their cells; `again`: the aligner has aligned them before."""
+    """Pairs that are aligned together, by id, and their cells. `again`: they are re-aligned."""
 
     ids: list[int]
     cells: int
@@ -77,26 +78,27 @@ class AlignmentLot(NamedTuple):
 
 
 class AlignedLot(NamedTuple):
-    """Hold what comes of aligning a lot: changes of the store, to be committed one after the other, and the alignments
-    that have changed materially of pairs that were aligned before, by id."""
+    """Result of aligning a lot: changes of the store, to be committed in
+    order, and the materially changed alignments of re-aligned pairs, by id.
+    """
 
     changes: list[AlignerChange]
     changed: dict[int, str]
 
 
 class LotWorkers(Protocol):
-    """Workers that align lots in the place of threads."""
+    """Workers that align lots instead of threads."""
 
     def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Report) -> Iterator[AlignedLot]:
-        """Align lots that do not know of each other, and yield what comes of each in their order.
+        """Align independent lots; yield their results in order.
 
-        The result is that of `align_lot`. `report` hears how far it is, and how far it goes.
+        The results equal those of `align_lot`. `report` receives progress and total.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Rejuvenated:
-    """Pairs that were aligned again: `changed` of them have another alignment, `rebuilt` those with a derivation."""
+    """Re-aligned pairs: `changed` is the number of new alignments, `rebuilt` the pairs with derivations among these."""
 
     pairs: int
     changed: int
@@ -105,7 +107,9 @@ class Rejuvenated:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """New pairs that were aligned, pairs with given alignments that trained, pairs aligned again, and time."""
+    """Numbers of aligned new pairs, of pairs with given alignments that trained the aligner, of re-aligned pairs and of
+    changed alignments; time in seconds.
+    """
 
     pairs: int
     trained: int
@@ -115,11 +119,11 @@ class AlignReport:
 
 
 class IncrementalAligner:
-    """The aligner of a store; one at a time may write to it.
+    """Aligner of a store. Only one may write to it.
 
-    With `train`, pairs with given alignments keep them and train the aligner. Lots are aligned by threads, or by
-    `workers`. The lots of a round know the same of all other pairs, and nothing of each other, so that the result
-    depends neither on threads nor on workers; a round has no more pairs than had links before it, but for one lot.
+    With `train`, pairs with given alignments keep them and train the aligner. Threads or `workers` align the lots. The
+    lots of a round use the counts of all other pairs but not of each other, so the result does not depend on threads or
+    workers. Beyond its first lot, a round has no more pairs than the other pairs with links.
     """
 
     def __init__(
@@ -132,9 +136,9 @@ class IncrementalAligner:
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Report | None = None, most_lots: int = 1) -> int:
-        """Align pairs that have no alignment, `limit` and so many lots at most; return their number.
+        """Align up to `limit` pairs without an alignment, in up to `most_lots` lots; return their number.
 
-        They go on to be sampled. `report` hears pairs that are done, and how many there are at hand.
+        The pairs can then be sampled. `report` receives pairs done and in total.
         """
         pairs = self._store.unaligned_pairs(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
         if not pairs:
@@ -149,7 +153,7 @@ class IncrementalAligner:
         return sum(len(lot.ids) for lot in lots)
 
     def train(self) -> int:
-        """Let the aligner learn from given alignments that it has not seen yet; return their number."""
+        """Train the aligner on given alignments that it has not seen yet; return their number."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
             texts = LinkedTexts.of(rows)
@@ -166,7 +170,7 @@ class IncrementalAligner:
         return number
 
     def much_has_arrived(self) -> bool:
-        """Return whether so many pairs have only been aligned on arrival that aligning pairs again is worth it."""
+        """Return whether enough pairs have only been aligned on arrival to make re-alignment worthwhile."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _ON_ARRIVAL:
             return False
@@ -175,12 +179,12 @@ class IncrementalAligner:
     def rejuvenate(
         self, limit: int | None = None, report: Report | None = None, most_lots: int = 1
     ) -> list[Rejuvenated]:
-        """Align pairs again that the aligner has aligned, those it has been over least often first; return each lot.
+        """Re-align up to `limit` aligned pairs, least often aligned first, in up to `most_lots` lots; return each lot.
 
-        They are `limit` and so many lots at most. Unless others know more, they begin as new pairs do.
+        The pairs start from their present links if the counts of other pairs suffice, else like new pairs.
 
-        Where the alignment changes materially, the pair's derivation begins again in the same transaction. A learner
-        that holds the store's rules in memory has to change its table as `rebuilt` says.
+        If an alignment changes materially, the pair's derivation restarts in the same transaction. A learner that holds
+        the store's rules in memory must apply `rebuilt` to its table.
         """
         pairs = self._store.stalest_links(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
@@ -193,7 +197,7 @@ class IncrementalAligner:
         return done
 
     def _aligned(self, lots: Sequence[AlignmentLot], report: Report | None) -> Iterator[AlignedLot]:
-        """Align the lots; none is yielded before all are aligned, since what is yielded is committed."""
+        """Align the lots. All are aligned before the first is yielded, since the caller commits each result."""
         pairs = sum(len(lot.ids) for lot in lots)
 
         def hear(done: int, total: int) -> None:
@@ -210,10 +214,10 @@ class IncrementalAligner:
 
 
 def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -> list[AlignmentLot]:
-    """Return the lots of a round: the first pairs in turn, each lot with as many cells as fit in memory.
+    """Return the lots of a round: consecutive pairs from the first on, each lot with as many cells as fit in memory.
 
-    So many lots at most, and, beyond the first, so many pairs as others have links: those `linked`, but for the pairs
-    themselves where these are among them.
+    There are up to `most_lots` lots. Beyond the first lot, the round has no more pairs than the other pairs that have
+    links: `linked`, minus the pairs themselves if they are re-aligned.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
     lots: list[AlignmentLot] = []
@@ -229,12 +233,12 @@ def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -
 
 
 def part_of(report: Report, number: int, parts: int) -> Report:
-    """Return what hears how far a part is, of several as large, for what hears how far all are."""
+    """Return a progress callback for one of several equal parts, given the callback for the whole."""
     return lambda done, total: report(number * total + done, parts * total)
 
 
 def _held(found: Iterable[AlignedLot]) -> Iterator[AlignedLot]:
-    """Yield all as soon as the last is there; until then they are in a file."""
+    """Yield all results once the last is complete. Until then they are stored in a temporary file."""
     with tempfile.TemporaryFile() as file:
         number = 0
         for one in found:
@@ -252,9 +256,9 @@ def align_lot(
     report: Report | None = None,
     sample: Sample | None = None,
 ) -> AlignedLot:
-    """Align the pairs of a lot by what the store knows of all others; nothing is written.
+    """Align the pairs of a lot given the store's counts of all other pairs. Writes nothing.
 
-    `report` hears sweeps done and sweeps in all; `sample` runs the chains in the place of threads.
+    `report` receives sweeps done and in total; `sample` runs the chains instead of threads.
     """
 
     def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, Aligned]:
@@ -271,14 +275,14 @@ def _aligned_first(store: Store, ids: Sequence[int], align: _Align) -> AlignedLo
     texts = LinkedTexts.of(rows)
     prior = _prior(store, texts)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
-    # The changes are read before the links: those that come in between are seen to later.
+    # Read the corrections before the links: corrections that arrive in between are handled later.
     corrected = {row.id: row.asked for row in store.corrections_of(ids)}
     known = _known(store, rows) if corrected else None
     both, aligned = align(texts, options, prior=prior, known=known)
     lines = list(aligned.lines())
     links = _links(rows, texts, both, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
     changes = []
-    # Some thousand pairs at a time, together with the counts that they cause.
+    # Each change has a few thousand pairs and their counts.
     for first in range(0, len(rows), _PAIRS_A_COMMIT):
         some = slice(first, first + _PAIRS_A_COMMIT)
         weight = np.zeros(len(rows), np.int64)
@@ -312,7 +316,7 @@ def _aligned_again(store: Store, ids: Sequence[int], align: _Align) -> AlignedLo
 
 
 def _known(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
-    """Return what people say of the rows' links, by their places."""
+    """Return the human link corrections of the rows, by index."""
     known = store.human_links([row.id for row in rows])
     return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
@@ -324,10 +328,10 @@ def align_pending(
     report: Report | None = None,
     workers: LotWorkers | None = None,
 ) -> AlignReport:
-    """Align all pairs that have no alignment yet, and others again where many have arrived; not while a learner works.
+    """Align all pairs without an alignment, and re-align others if many have arrived. No learner may be running.
 
-    Threads align, or `workers`. `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another
-    process writes the grammar.
+    Threads or `workers` align. `report` receives pairs done and in
+    total. Raises `StoreHeldError` if another process writes the grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
@@ -347,13 +351,13 @@ def align_pending(
             for again in aligner.rejuvenate(most_lots=_MOST_LOTS):
                 rejuvenated += again.pairs
                 changed += again.changed
-    # Sampling needs the memory next.
+    # Free memory for sampling.
     give_back()
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
 
 
 def is_material(old: str, new: str) -> bool:
-    """Return whether one alignment is so different from the other that a derivation has to begin again."""
+    """Return whether two alignments differ so much that the derivation must restart."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MATERIAL * len(before | after)
 
@@ -361,7 +365,7 @@ def is_material(old: str, new: str) -> bool:
 def _links(
     rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _ON_ARRIVAL
 ) -> list[PairLinks]:
-    """Return the links as the store keeps them: gone over `sweep` times by now, or once more than before."""
+    """Return the links in the store's format, with sweep number `sweep`, or the previous number plus one."""
     found = []
     for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
         since = row.sweep if isinstance(row, LinkRow) else None
@@ -374,7 +378,7 @@ def _seed(settings: Settings, first: int, sweep: int) -> int:
 
 
 def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
-    """Return what the store's aligner counts of the words and stems, but for what the pairs themselves cause."""
+    """Return the store's aligner counts of the words and stems, minus those of the pairs themselves (`own`)."""
     names = names_of(*units_of(texts.source, texts.target))
     known = NamedCounts(store.aligner_counts(*names)).of(names, store.vocabulary_sizes())
     return known if own is None else _each(without, known, own)
@@ -383,7 +387,7 @@ def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -
 def _each(
     change: Callable[[PriorCounts, PriorCounts], PriorCounts], one: LearnedCounts, other: LearnedCounts
 ) -> LearnedCounts:
-    """Return what changing each of one's counts by those of the other's gives."""
+    """Apply `change` to each pair of counts of `one` and `other`; return the results."""
 
     def both(a: BothCounts, b: BothCounts) -> BothCounts:
         return change(a[0], b[0]), change(a[1], b[1])
@@ -392,7 +396,9 @@ def _each(
 
 
 def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
-    """Return whether more is known than is at hand; else the pairs at hand are as good as a corpus of their own."""
+    """Return whether the known counts outnumber the given words.
+    Otherwise the given pairs are aligned like a new corpus.
+    """
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(known.jumps.sum()) for known in prior[0]) >= words
 
@@ -408,7 +414,7 @@ def _options(
 
 
 def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
-    """Enter into a change by how much the pairs' counts differ from their own until now."""
+    """Add the difference between the new counts of the pairs and their previous counts to a change."""
     new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
     enter_counts(change, _each(_difference, new, own), texts.source, texts.target)
 
@@ -434,7 +440,7 @@ def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
 
 
 def _commit(store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]) -> Rebuilt | None:
-    """Store a change; the derivations of rows whose alignment is `changed` begin again in the same transaction."""
+    """Store a change and, in the same transaction, restart the derivations of the rows whose alignment is `changed`."""
     derived = [row for row in rows if row.current is not None and row.id in changed]
     if not derived:
         store.align(change)
@@ -448,11 +454,11 @@ PAIRS_AT_ONCE = 200
 
 
 def correct(store: Store, pending: Sequence[Correction], threads: int | None = None) -> list[Rebuilt]:
-    """Make the alignments of these pairs keep to what people say of their links now.
+    """Make the alignments of these pairs consistent with the current human links.
 
-    Pairs that came with an alignment get it back but for that; the others are aligned again by the counts of all other
-    pairs. Where an alignment changes, the derivation begins again in the same transaction, with other random streams; a
-    learner that holds the store's rules in memory has to change its table as the results say.
+    Pairs with a given alignment get it back, with the human links applied. Other pairs are re-aligned given the counts
+    of all other pairs. If an alignment changes, the derivation restarts in the same transaction, with new random
+    streams. A learner that holds the store's rules in memory must apply the results to its table.
     """
     done = []
     for given in (True, False):
@@ -498,9 +504,9 @@ def correct(store: Store, pending: Sequence[Correction], threads: int | None = N
 
 
 def correct_requested(store: Store, threads: int | None = None) -> int:
-    """See to all corrections of a store that no learner holds; return the number of their pairs.
+    """Apply all pending corrections of a store that no learner holds; return the number of pairs.
 
-    Raises `StoreHeldError` where another process writes the grammar.
+    Raises `StoreHeldError` if another process writes the grammar.
     """
     number = 0
     if not store.pending_corrections(1):

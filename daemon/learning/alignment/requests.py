@@ -1,4 +1,4 @@
-"""Options of the aligner, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the aligner. Importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +14,7 @@ DIRECTIONS = {
     FORWARD: "a source word for each target word",
     BACKWARD: "a target word for each source word",
 }
-"""Forward is the direction of P(target | source), backward the other one."""
+"""Forward is the direction of P(target | source), backward is the reverse."""
 
 
 @dataclass(frozen=True, slots=True)

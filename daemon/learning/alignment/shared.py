@@ -1,7 +1,7 @@
-"""Aligning by workers: lots as wholes, or the chains of one lot after the other.
+"""Alignment by workers: they share whole lots, or the chains of each lot in turn.
 
-Both give what `align_lot` gives by threads, bit for bit: a lot's chains depend on the seed and their number alone, and
-their samples are added up here in the order of the chains.
+Both give the result of `align_lot` with threads, bit for bit: a lot's chains depend only on the seed and their number,
+and their samples are added in the order of the chains.
 """
 
 import pickle
@@ -19,17 +19,17 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.storage.store import Store, open_store
 
 if TYPE_CHECKING:
-    # Ray is loaded for those who ask for workers.
+    # Ray is imported only if workers are requested.
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
 _CHAINS_A_LOT = 6
-"""Three of each direction, as a rule."""
+"""Usually three per direction."""
 _FEWEST_CELLS = 500_000
-"""Fewer are aligned here before workers have them."""
+"""Lots with fewer cells are aligned faster in this process."""
 
 
 class AligningWorkers:
-    """The workers of a cluster, as `LotWorkers`."""
+    """Workers of a cluster, as `LotWorkers`."""
 
     def __init__(self, cluster: "RayCluster") -> None:
         self._cluster = cluster
@@ -56,7 +56,7 @@ class AligningWorkers:
         """Run the chains of all directions; see `Sample`."""
         jobs = chains_of(ways, options)
         number = min(self._cluster.wanted, len(jobs))
-        # As bytes, from which each worker makes arrays of its own: others could not be written to.
+        # Pickled, so that each worker gets its own writable arrays. Shared arrays would be read-only.
         given = self._cluster.share(pickle.dumps((ways, options), pickle.HIGHEST_PROTOCOL))
         shares = [jobs[first::number] for first in range(number)]
         totals = [empty_marginals(way.direction.sides) for way in ways]
@@ -72,7 +72,7 @@ class AligningWorkers:
 
 
 def _chains(given: bytes, jobs: Sequence[tuple[int, int]], threads: int) -> list[bytes]:
-    """Run some chains, in a worker; return the samples of each."""
+    """Run some chains in a worker; return the samples of each."""
     ways, options = pickle.loads(given)
     with ThreadPoolExecutor(threads) as pool:
         found = pool.map(lambda job: run_way(ways[job[0]], options, job[1]), jobs)
@@ -80,6 +80,6 @@ def _chains(given: bytes, jobs: Sequence[tuple[int, int]], threads: int) -> list
 
 
 def _whole_lot(url: str, lot: AlignmentLot, threads: int) -> bytes:
-    """Align a lot, in a worker; return what comes of it."""
+    """Align a lot in a worker; return the pickled result."""
     with open_store(url) as store:
         return pickle.dumps(align_lot(store, lot, threads), pickle.HIGHEST_PROTOCOL)

@@ -1,1 +1,1 @@
-"""The kinds of grammar that can be learned: what each one loads, begins with, sweeps over, counts and shows."""
+"""Kinds of grammar that can be learned: loading, initial states, sweeps, counting and display of each."""

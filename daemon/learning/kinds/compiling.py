@@ -1,8 +1,8 @@
-"""A sweep's kernel compiled by a second process, where the cache does not have it yet.
+"""Compilation of a sweep's kernel in a second process, if the cache does not contain it.
 
-Compiling is half the kernel of a sweep and half everything before it, and one process compiles one kernel at a time.
-So the kernel of a sweep is compiled next door, into the cache, while this process reads, builds forests and counts. All
-that can go wrong there is that this process finds nothing in the cache, and compiles for itself as it would have.
+Half of the compile time is the sweep kernel, and half is the kernels that run before it. A process compiles one kernel
+at a time. So a second process compiles the sweep kernel into the cache while this process reads, builds forests and
+counts. If the second process fails, this process does not find the kernel in the cache and compiles it itself.
 """
 
 import os
@@ -16,11 +16,11 @@ from hierogram.samplers.compiled.cache import cache_folder, is_kept, make_folder
 from hierogram.samplers.synchronous.sweeps import GIBBS, compile_sweep, kernel_of
 
 _SECONDS = 300.0
-"""After so long a wait a kernel is compiled here."""
+"""Timeout after which the kernel is compiled in this process."""
 
 
 class SweepKernel:
-    """The kernel of a sweep on its way into the cache, by a `process`; none where that would gain nothing."""
+    """Sweep kernel that a `process` compiles into the cache. `process` is None if that would save no time."""
 
     def __init__(self, method: int = GIBBS) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -28,21 +28,21 @@ class SweepKernel:
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
         tell_compiling()
-        # Without a process to spare, all goes on as it would have.
+        # If no process can be started, this process compiles the kernel.
         with suppress(OSError):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
 
     def wait(self) -> None:
-        """Return when the cache has the kernel, or will not have it."""
+        """Wait until the kernel is in the cache or its compilation has failed."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_SECONDS)
             self.close()
 
     def close(self) -> None:
-        """End what is still being compiled."""
+        """End a running compilation."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()
@@ -50,12 +50,12 @@ class SweepKernel:
 
 
 def processors() -> int:
-    """Return the number of processors that this process may use."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def can_keep() -> bool:
-    """Return whether the cache can be written: else all that another process compiled would be lost."""
+    """Return whether the cache is writable. If not, the kernels of a second process would be lost."""
     try:
         make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):
@@ -65,7 +65,7 @@ def can_keep() -> bool:
 
 
 def end_with_parent() -> None:
-    """Wait for the end of standard input, which comes when the parent closes it or has ended, and end this process."""
+    """Wait for the end of standard input, when the parent closes it or ends, then exit this process."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Inversion transduction grammars of pairs without links, sampled by slices [BC10]."""
+"""Inversion transduction grammars of pairs without links, slice-sampled [BC10]."""
 
 import time
 from collections.abc import Sequence
@@ -62,9 +62,9 @@ _LEFT_OUT, _WITH_RECORD, _ALONE = 0, 1, 2
 
 
 class LoadedRawPairs:
-    """A batch of pairs, the spellings of its words by number, and the salt of rules' keys.
+    """Batch of pairs, the spellings of its words by number, and the salt of rule keys.
 
-    `terminals` are the words of both sides as they stand in rules.
+    `terminals` are both sides' words as written in rules.
     """
 
     def __init__(self, batch: ItgBatch, words: tuple[list[str], list[str]], key_salt: int) -> None:
@@ -75,27 +75,27 @@ class LoadedRawPairs:
 
     @property
     def size(self) -> int:
-        """The number of pairs."""
+        """Number of pairs."""
         return self.batch.size
 
     @cached_property
     def model1(self) -> Model1:
-        """Model 1 of these pairs, both ways; trained when it is first asked for."""
+        """Model 1 of these pairs in both directions, trained on first use."""
         return train_model1(self.batch)
 
     def encode(self, state: Derivations) -> Blobs:
-        """Return each pair's derivation, a byte a rule."""
+        """Return each pair's derivation, one byte per rule."""
         return encode(state)
 
     def decode(self, blobs: Blobs) -> Derivations:
-        """Invert `encode`; raises `DerivationError` where bytes are no derivation of their pair."""
+        """Invert `encode`. Raises `DerivationError` if the bytes are not a derivation of their pair."""
         return decode(self.batch, blobs)
 
     trees = encode
-    """A derivation has nothing beside what it uses."""
+    """A derivation contains only the rules that it uses."""
 
     def read_averages(self, records: Blobs) -> ItgAverages:
-        """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
+        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
         return read_averages(self.batch, records)
 
     def write_averages(self, averages: ItgAverages) -> Blobs:
@@ -103,15 +103,15 @@ class LoadedRawPairs:
         return write_averages(self.batch, averages)
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return what pairs expect to use and do not count."""
+        """Return the expected uses of rules that the pairs do not count."""
         return uses_of_records(self.batch, records, first)[1]
 
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
-        """Average over the present derivations of the pairs that are due, too."""
+        """Add the current derivations of the due pairs to the averages."""
         add_derivations(self.batch, state, due, averages)
 
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
-        """Return by how much the counts of rules change."""
+        """Return the changes of rule counts."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
         rules = self._columns(added_up([part for some in parts for part in some]))
         return replace(rules, left_out=left_out_change(self, before, after, first))
@@ -129,7 +129,7 @@ class LoadedRawPairs:
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
 
     def _columns(self, uses: RuleUses) -> RuleDeltas:
-        """Return the rules as columns for the store; raises `KeyCollisionError`."""
+        """Return the rules as columns for the store. Raises `KeyCollisionError`."""
         binary, source, target = self._words(uses.rules)
         sources, targets = self._side(binary, source, 0), self._side(binary, target, 1)
         keys = self._keys(binary, source, target)
@@ -156,8 +156,8 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each rule which one with children it is, -1 for none, and the words of both sides, int64[n, L],
-        with -1 behind the last.
+        """Return the index of each rule among the binary rules (-1 for
+        others), and the words of both sides, int64[n, L], padded with -1.
         """
         batch = self.batch
         ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
@@ -178,7 +178,7 @@ class LoadedRawPairs:
         return np.where(kind == 0, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
-        """Return the texts of one side of rules; a side without words and children is empty."""
+        """Return the texts of one side of the rules. A side without words and children is empty."""
         terminals = self.terminals[side]
         texts = [terminals[word] if word >= 0 else "" for word in words[:, 0].tolist()]
         for further in words.T[1:]:
@@ -211,7 +211,7 @@ class LoadedRawPairs:
 
 
 def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPairs:
-    """Return the pairs as a batch, whatever links they have; raises `AlignmentInputError` where a side is too long."""
+    """Return the pairs as a batch, ignoring their links. Raises `AlignmentInputError` if a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     batch = make_batch(source, source_offset, target, target_offset, streams_of(rows), settings.phrase_words)
@@ -219,21 +219,22 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 
 
 _SAMPLED = ItgSettings(sampled_words=False)
-"""P_f and P_e are the words' relative frequencies in the pairs in memory, as Model 1 is that of these pairs: so both
-follow from what is stored. The strengths of the other processes are sampled, and stored."""
+"""P_f and P_e are the relative frequencies of words in the pairs in memory, and Model 1 is trained on these pairs, so
+both can be derived from the store. The strengths of the other processes are sampled and stored.
+"""
 _PROCESSES = STRENGTHS[:3]
-"""Those that have a strength of their own to be stored."""
+"""Processes whose strengths are stored."""
 
 
 class ItgChain(Chain):
-    """The derivations of a store's pairs in memory, all at once, since Model 1 and the strengths belong to all."""
+    """Derivations of all pairs of a store in memory, since they share Model 1 and the strengths."""
 
     def __init__(self, store: KnownCounts, means: Means) -> None:
-        """Load what is known; one thread does it all, by slices, whatever the `means`."""
+        """Load the stored parameters. Uses one thread and slice sampling, whatever the `means`."""
         settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
-        # The base distributions' random streams are named by the sweeps of the store.
+        # The store's sweep count names the random streams of the base distributions.
         self._sweeps = store.status().sweeps
         self._loaded: LoadedRawPairs | None = None
         self._kernel: ItgKernel | None = None
@@ -241,7 +242,7 @@ class ItgChain(Chain):
 
     @property
     def rule_types(self) -> int:
-        """Rules in use."""
+        """Number of rules in use."""
         if self._state is None:
             return 0
         pairs, source_nulls, target_nulls, rules = self._state.counts
@@ -250,11 +251,11 @@ class ItgChain(Chain):
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of rules."""
+        """Number of rule uses."""
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
     def enter(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
-        """Take in all pairs, with what is known of the strengths."""
+        """Load all pairs with the known strengths."""
         self._note_strengths()
         self._loaded = loaded
         self._kernel = build(loaded.batch, _SAMPLED, self._method, loaded.model1)
@@ -263,7 +264,7 @@ class ItgChain(Chain):
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
 
     def change(self, loaded: LoadedRawPairs, state: Derivations, change: int) -> None:
-        """Forget the pairs in memory, which are not those of the store any more: the others have to be entered."""
+        """Drop the pairs in memory, which no longer match the store. The remaining pairs must be entered again."""
         self._note_strengths()
         self._loaded = self._kernel = self._state = None
 
@@ -271,7 +272,7 @@ class ItgChain(Chain):
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
     def sweep(self, loaded: LoadedRawPairs) -> Sweep:
-        """Return what sweeps over the pairs by slices, then draws the strengths."""
+        """Return a function that slice-samples the pairs, then draws the strengths."""
         kernel = self._kernel
         assert kernel is not None
         assert loaded is self._loaded
@@ -291,7 +292,7 @@ class ItgChain(Chain):
         return take
 
     def log_likelihood(self) -> float:
-        """Return that of all derivations given the base distributions and strengths, natural-log."""
+        """Return the natural log-likelihood of all derivations given the base distributions and strengths."""
         if self._kernel is None or self._state is None:
             return 0.0
         return self._kernel.log_likelihood(self._state)
@@ -305,7 +306,7 @@ class ItgChain(Chain):
 
 
 class ItgTrial(Trial):
-    """A chain by slices, from left-branching derivations or from those of Model 1."""
+    """Slice-sampling chain that starts from left-branching derivations or from those of Model 1."""
 
     def __init__(
         self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions
@@ -320,7 +321,7 @@ class ItgTrial(Trial):
 
     @property
     def table(self) -> RuleTable:
-        """The counts of all rules."""
+        """Counts of all rules."""
         trees = self._loaded.encode(self._chain.derivations)
         nothing = no_blobs(self._loaded.size)
         rules = self._loaded.rule_deltas(None, Drawn(trees, nothing), self._settings)
@@ -335,11 +336,11 @@ class ItgTrial(Trial):
 
     @property
     def state(self) -> Derivations:
-        """The present derivations."""
+        """Current derivations."""
         return self._chain.derivations
 
     def sweep(self) -> None:
-        """Sweep over all pairs once, then draw new strengths."""
+        """Sweep once over all pairs, then draw new strengths."""
         self._number += 1
         started = time.perf_counter()
         plan = ItgPlan(self._number, np.full(self._loaded.size, self._number, np.int64))
@@ -347,18 +348,18 @@ class ItgTrial(Trial):
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:
-        """Return that of all derivations, natural-log."""
+        """Return the natural log-likelihood of all derivations."""
         return self._kernel.log_likelihood(self._chain)
 
 
 def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
-    """Return the likeliest derivations by Model 1, as far as its beam reaches; of the pairs that are due only."""
+    """Return the most probable derivations by Model 1 within its beam, for the due pairs only."""
     kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
     return kernel.init(settings.seed, MODEL1, due=due).derivations
 
 
 def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's derivation; a node's children are the nodes right behind it and at its `right`."""
+    """Return the pair's derivation. A binary node's children are the next node and the node at its `right`."""
     nodes = nodes_of(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
@@ -380,5 +381,5 @@ KIND = Kind(
     ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgChain, ItgTrial,
     key_of_sides, _show, _EXAMPLE,
 )  # fmt: skip
-"""Pairs of words and phrases, nulls, straight and inverted rules, from pairs without links; T = 1 from the first
-sweep."""
+"""Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
+"""

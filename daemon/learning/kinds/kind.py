@@ -1,6 +1,6 @@
-"""Kinds of grammar: all that one can do, so that nothing else asks which kind a store holds.
+"""Interface of a kind of grammar, so that no other code depends on the kind of a store.
 
-A new kind is a module with these things, an entry in `registry.KINDS`, and one in `samplers.grammar.kinds.NOTATIONS`.
+A new kind is a module that implements it, an entry in `registry.KINDS`, and one in `samplers.grammar.kinds.NOTATIONS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,44 +34,44 @@ from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
 Report = Callable[[int], None]
-"""Hears how many pairs of a sweep are done."""
+"""Progress callback: number of pairs done in a sweep."""
 Key = tuple[int, int]
-"""A rule's key: its high and its low 64 bits, unsigned."""
+"""Key of a rule: its high and low 64 bits, unsigned."""
 
 
 State = Any
-"""The present derivations of pairs in memory, in the form that their kind samples; `copy()` keeps them apart."""
+"""Current derivations of pairs in memory, in the format of their kind. `copy()` returns an independent copy."""
 Averages = Any
-"""What pairs in memory expect to use, averaged over sweeps, in the form that their kind adds to."""
+"""Averaged expected uses of pairs in memory, in the format of their kind."""
 Own = Any
-"""Pairs in memory as the `load` of the same kind gives them, see `Loaded`."""
+"""Pairs in memory as returned by `load` of the same kind, see `Loaded`."""
 Course = Schedule | Annealing
-"""The schedule that a pair goes through, by the number of its sweeps."""
+"""Schedule of a pair, by the number of its sweeps."""
 
 
 class KnownCounts(Protocol):
-    """Give what a chain reads when it begins: of a store, or of pairs in memory alone."""
+    """Initial data of a chain, from a store or from pairs in memory."""
 
     def settings(self) -> Settings:
-        """The settings of model and schedule."""
+        """Return the settings of model and schedule."""
 
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """Numbers of different source and target words."""
+        """Return the numbers of distinct source and target words."""
 
     def rule_counts(self) -> RuleCounts:
-        """Every rule with a positive count."""
+        """Return every rule with a positive count."""
 
     def labels(self) -> list[LabelRow]:
-        """Return what is learned besides counts."""
+        """Return the learned parameters besides counts."""
 
     def status(self) -> StoreStatus:
-        """Return how far it has come."""
+        """Return the status, which includes the number of sweeps."""
 
 
 class Drawn(NamedTuple):
-    """Pairs as they are kept, from which their rules are counted: `trees` the present derivation of each, as
-    `Loaded.trees` gives it, `records` what it averaged, as `Loaded.write_averages` does; `chosen` bool[P] which pairs
-    have a derivation (None: all).
+    """Stored form of pairs, from which rules are counted. `trees`: current derivation
+    of each pair, from `Loaded.trees`. `records`: averages, from
+    `Loaded.write_averages`. `chosen` bool[P]: pairs that have a derivation (None: all).
     """
 
     trees: Blobs
@@ -80,41 +80,41 @@ class Drawn(NamedTuple):
 
 
 class Loaded(Protocol):
-    """Pairs in memory: their derivations and averages as bytes and back, and which rules these use."""
+    """Pairs in memory: conversion of derivations and averages to and from bytes, and the rules that they use."""
 
     @property
     def size(self) -> int:
-        """The number of pairs."""
+        """Number of pairs."""
 
     def encode(self, state: State) -> Blobs:
-        """Return each pair's derivation as the store keeps it: sampling goes on exactly where it stopped."""
+        """Return each pair's derivation in the store's format, from which sampling can resume exactly."""
 
     def decode(self, blobs: Blobs) -> State:
-        """Invert `encode`; raises `DerivationError` where bytes do not fit their pair."""
+        """Invert `encode`. Raises `DerivationError` if the bytes do not fit their pair."""
 
     def trees(self, state: State) -> Blobs:
-        """Return each pair's derivation as bytes, no more of it than counting needs."""
+        """Return each pair's derivation as bytes, without the variables that counting does not need."""
 
     def read_averages(self, records: Blobs) -> Averages:
-        """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
+        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
 
     def write_averages(self, averages: Averages) -> Blobs:
-        """Return each pair's record, empty where it has averaged over nothing; inverse of `read_averages`."""
+        """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return what the pairs from `first` on expect to use of rules that they do not count, by nonterminals.
+        """Return the expected uses of rules that the pairs do not count, by number of nonterminals.
 
-        int64[CLASSES], in units of 1/`ONE_USE`; of pairs with a record. Raises `DerivationError`.
+        int64[CLASSES], in units of 1/`ONE_USE`; for pairs from `first` on that have a record. Raises `DerivationError`.
         """
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
-        """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
+        """Add the current derivations of the due pairs to the averages, in place."""
 
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
-        """Return by how much the counts of rules change, as columns for the store, without rules whose counts stay.
+        """Return the changes of rule counts as columns for the store, without unchanged rules.
 
-        None is nothing at all. Pair 0 of what is `before` and `after` is pair `first` of those in memory. Raises
-        `DerivationError`, and `KeyCollisionError` where two rules have one key.
+        None means no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises `DerivationError`,
+        and `KeyCollisionError` if two rules have the same key.
         """
 
     def occurrences(self, state: State) -> Occurrences:
@@ -122,7 +122,7 @@ class Loaded(Protocol):
 
 
 def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, first: int) -> tuple[float, ...]:
-    """Return by how much the expected uses change that no rule counts, by number of nonterminals."""
+    """Return the change of the expected uses that no rule counts, by number of nonterminals."""
     change = np.zeros(CLASSES, np.int64)
     for drawn, sign in ((before, -1), (after, 1)):
         if drawn is not None:
@@ -131,8 +131,8 @@ def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, f
 
 
 class SweepRequest(NamedTuple):
-    """A sweep: the number of each pair's sweep (from 1), which pairs take part, and which of these are
-    averaged, too.
+    """Request for a sweep: each pair's sweep number (from 1), the
+    pairs that take part, and the pairs among them that are averaged.
     """
 
     sweeps: NDArray[np.int64]
@@ -141,84 +141,88 @@ class SweepRequest(NamedTuple):
 
 
 Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo]]
-"""Takes a state one sweep further and changes the chain's counts: state, what the pairs expect to use, the request, who
-hears of it. Consumes the state, and changes the averages in place."""
+"""Sweep function: takes state, averages, request and progress callback; returns the new state and statistics. Updates
+the chain's counts and, in place, the averages. Consumes the state.
+"""
 
 
 class OpenBatch(Protocol):
-    """Pairs that are sampled together, wherever they are: what a learner has to know of them."""
+    """Pairs that are sampled together, in any process, as seen by the learner."""
 
     sweeps: NDArray[np.int64]
-    """How many each pair has had."""
+    """Number of sweeps of each pair."""
     state: State
     present_averages: Averages
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """The pairs, in ascending order."""
+        """Ids of the pairs, ascending."""
 
     @property
     def loaded(self) -> Own:
-        """Return that over which their chain sweeps."""
+        """Input of the chain's sweeps."""
 
     @property
     def averages(self) -> Averages:
-        """Return what the pairs expect to use."""
+        """Averaged expected uses of the pairs."""
 
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write how far they have come, the sweeps, and how far the `run` has come, in one transaction."""
+        """Write the pairs' state, the sweep records, and the progress of the `run`, in one transaction."""
 
 
 class Chain(Protocol):
-    """The counts and parameters of a store's grammar in memory; one at a time, while nobody else writes the store."""
+    """Counts and parameters of a store's grammar in memory. The store must have no other chain or writer."""
 
     @property
     def rule_types(self) -> int:
-        """Rules in use."""
+        """Number of rules in use."""
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of rules."""
+        """Number of rule uses."""
 
     def enter(self, loaded: Own, state: State, stored: NDArray[np.bool_]) -> None:
-        """Take pairs in; the derivations of those that are not `stored` are counted from now on.
+        """Add pairs. Derivations that are not `stored` are counted from now on.
 
-        Of a kind whose pairs are all in memory, these are all; what was in memory before is forgotten.
+        A kind that holds all pairs in memory requires all pairs here and drops the previous ones.
         """
 
     def change(self, loaded: Own, state: State, change: int) -> None:
-        """Add `change` for each rule of the derivations; the store is changed by others.
+        """Add `change` to the count of each rule in the derivations. The caller changes the store.
 
-        A kind whose pairs are all in memory forgets them: the others have to be entered.
+        A kind that holds all pairs in memory drops them: the remaining pairs must be entered again.
         """
 
     def sweep(self, loaded: Own) -> Sweep:
-        """Return a function that sweeps over these pairs, which were entered."""
+        """Return a function that sweeps over these pairs, which must have been entered."""
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log, given what is learned besides."""
+        """Return the natural log-likelihood of all rule tokens, given the other learned parameters."""
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return what the last sweeps made of these pairs, where it was left elsewhere; before anybody reads it."""
+        """Return the pairs' state and averages after the last sweeps,
+        fetched from other processes if needed. Call it before reading them.
+        """
         return state, averages
 
     def reads(self, store: Store) -> bool:
-        """Return whether it may `open` pairs that it reads itself."""
+        """Return whether the chain can `open` pairs, reading them itself."""
         return False
 
     def open(self, store: Store, pairs: PairColumns) -> "OpenBatch | None":
-        """Read these pairs, take them in, and count the derivations that are not stored; None where they have to be
-        read and entered here."""
+        """Read and enter these pairs, counting derivations that are not
+        stored. Returns None if the caller must read and enter them.
+        """
         return None
 
     def follow(self, store: Store) -> None:
-        """Take into the model what it needs of the store's present contents, the size of its vocabulary."""
+        """Update the model to the store's current contents, such as its vocabulary size."""
         return
 
     def labels(self) -> list[LabelRow]:
-        """Return what is learned besides counts, to be stored with them."""
+        """Return the learned parameters besides counts, to be stored with them."""
         return []
 
     def close(self) -> None:
@@ -228,9 +232,8 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Means of a chain: threads, which change speed and never results; the method of its kernel; the blocks in
-    which pairs are sampled, where they are not those that suit their number, of kinds that sample in blocks; the
-    course of the sweeps, where it is not that of the settings.
+    """Configuration of a chain: threads, which never change results; sampling method; blocks, if not the default for
+    the number of pairs (for kinds that sample in blocks); schedule, if not that of the settings.
     """
 
     threads: int = 1
@@ -241,9 +244,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Ways to run a chain: its seed and start (`STARTS`), threads, the method of its kernel, and, for comparisons only,
-    `exact` (no blocks, however many the pairs), `blocks` other than those that suit the pairs, and without the density
-    factor; type-based moves after each sweep at T = 1."""
+    """Options of a trial chain: seed, start (`STARTS`), threads, sampling method and,
+    for comparisons only: `exact` (no blocks), custom `blocks`, and `density` False
+    (no density factor). `type_moves`: type-based moves after each sweep at T = 1.
+    """
 
     seed: int = 1
     start: str = CUT
@@ -256,23 +260,23 @@ class TrialOptions:
 
 
 class Trial(Protocol):
-    """A chain over some pairs, from an initial state of its own; `seconds` of sampling so far."""
+    """Chain over some pairs, from its own initial state. `seconds`: sampling time so far."""
 
     seconds: float
 
     @property
     def table(self) -> RuleTable:
-        """The counts of all rules."""
+        """Counts of all rules."""
 
     @property
     def state(self) -> State:
-        """The present derivations."""
+        """Current derivations."""
 
     def sweep(self) -> None:
-        """Sweep over all pairs once, by the next step of the schedule."""
+        """Sweep once over all pairs, by the next step of the schedule."""
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
 
     def close(self) -> None:
         """End threads."""
@@ -281,15 +285,15 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of grammar, by the `name` that notations give it.
+    """A kind of grammar, with the `name` that notations use.
 
-    `whole`: all pairs of a store have to be in memory together, since parameters belong to all of them. `load` raises
-    `SamplerError` where a pair is none of this kind. `begin` draws the initial state of each pair that is due from its
-    own random stream; what others get is open. `course` is the schedule. `chain` has the counts of a store's grammar,
-    with no pairs in memory yet, `trial` pairs alone and both vocabularies' sizes. `key` is that of a rule, by its sides
-    and the salt. `show` gives a pair's derivation, top-down in source order, the root's rule first; raises
-    `DerivationError` where what is stored does not fit the pair. The `example` is a small pair, by which kernels are
-    compiled, or loaded, before others come.
+    `whole`: all pairs of a store must be in memory together, since they share parameters. `load` raises
+    `SamplerError` if a pair is not of this kind. `begin` draws the initial state of each due pair from the
+    pair's own random stream; the state of other pairs is unspecified. `course` returns the schedule. `chain`
+    creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and
+    both vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `show` returns a
+    pair's derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored
+    bytes do not fit the pair. `example` is a small pair for compiling or loading kernels in advance.
     """
 
     name: str
@@ -305,5 +309,5 @@ class Kind:
 
 
 def key_of_sides(source: str, target: str, salt: int) -> Key:
-    """Return the key of a rule with two sides of symbols."""
+    """Return the key of a rule, given both sides in text form."""
     return rule_key(Rule(parse_side(source), parse_side(target)), salt)

@@ -1,4 +1,4 @@
-"""Pairs with forests: from stored pairs to what samplers work on, derivations as bytes, and rules' counts from them."""
+"""Pairs with forests: loading for the samplers, derivations as bytes, and rule counts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,12 @@ from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 
 _DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_SQUARE)
-"""How often a rule of a single draw is expected to be used, and the variance of that."""
+"""Expected uses of a rule in a single draw, and their variance."""
 
 
 class ForestPairs(ABC):
-    """All that `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written, and
-    whether the rules of minimal derivations are counted, too.
+    """Implementation of `Loaded` for a `batch` of pairs with forests. Subclasses define how rules are written and
+    whether the rules of minimal derivations are counted.
     """
 
     batch: Batch
@@ -55,23 +55,23 @@ class ForestPairs(ABC):
 
     @property
     def size(self) -> int:
-        """The number of pairs."""
+        """Number of pairs."""
         return self.batch.size
 
     def encode(self, state: State) -> Blobs:
-        """Return every variable of each pair's forest."""
+        """Return all variables of each pair's forest."""
         return encode_states(self.batch.forests, state)
 
     def decode(self, blobs: Blobs) -> State:
-        """Invert `encode`; raises `DerivationError` where bytes do not fit their pair's forest."""
+        """Invert `encode`. Raises `DerivationError` if the bytes do not fit their pair's forest."""
         return decode_states(self.batch.forests, blobs)
 
     def trees(self, state: State) -> Blobs:
-        """Return the variables of each pair's present tree alone."""
+        """Return only the variables of each pair's current tree."""
         return encode_trees(self.batch, state)
 
     def read_averages(self, records: Blobs) -> Averages:
-        """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair's forest."""
+        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair's forest."""
         return read_averages(self.batch, records)
 
     def write_averages(self, averages: Averages) -> Blobs:
@@ -79,19 +79,19 @@ class ForestPairs(ABC):
         return write_averages(averages)
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return what pairs expect to use and do not count: their records say it, whichever pairs they are."""
+        """Return the expected uses of rules that the pairs do not count. The records contain them."""
         return left_out(records)
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
-        """Average over the present trees of the pairs that are due, too."""
+        """Add the current trees of the due pairs to the averages."""
         add_trees(averages, self.batch, state, due)
 
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
-        """Return by how much the counts of rules change; parts of own trees that stay are not even looked at."""
+        """Return the changes of rule counts. Unchanged parts of trees are skipped."""
         changes: list[Change] = []
         for drawn, weight in ((after, 1), (before, -1)):
             if drawn is not None:
-                # A pair without a record expects to use its present tree.
+                # The expected uses of a pair without a record are those of its current tree.
                 alone = np.diff(drawn.records.offsets) == 0
                 chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
                 changes += [
@@ -103,7 +103,7 @@ class ForestPairs(ABC):
         moves = [change.of_pairs(first) for change in changes]
         deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
         if self.counts_minimal:
-            # A forest has one minimal derivation, so it changes only where a pair gets its first derivation, or leaves.
+            # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
             had, has = (_derived(drawn) for drawn in (before, after))
             for pairs, weight in ((np.setdiff1d(has, had), 1), (np.setdiff1d(had, has), -1)):
                 if len(pairs):
@@ -119,22 +119,22 @@ class ForestPairs(ABC):
 
 
 def _derived(drawn: Drawn | None) -> NDArray[np.int64]:
-    """Return which of the pairs have a derivation, by number."""
+    """Return the numbers of the pairs that have a derivation."""
     if drawn is None:
         return np.zeros(0, np.int64)
     return np.arange(drawn.trees.size) if drawn.chosen is None else np.flatnonzero(drawn.chosen)
 
 
 def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
-    """Return by how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
+    """Return the changes of each rule's counts. Raises `KeyCollisionError` and `DerivationError`."""
     deltas = count_trees(empty_deltas(), batch, weigh_trees(changes))
     return deltas if fragments is None else add_fragments(deltas, batch, fragments)
 
 
 def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return the derivation of the only pair of a batch, top-down in source order; raises `DerivationError`.
+    """Return the derivation of the only pair of a batch, top-down in source order. Raises `DerivationError`.
 
-    Of each rule: its head, the cut nodes below it in source order, and the places of these in the derivation.
+    Each rule has its head, the cut nodes below it in source order, and their indices in the derivation.
     """
     state = decode_states(forests, join_blobs([current]))
     expansions = []
@@ -156,7 +156,7 @@ def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[tuple[i
 
 
 def tails_of(forests: Forests, state: State, node: int) -> list[int]:
-    """Return the nodes right below a node in the derivation, in source order."""
+    """Return the children of a node in the derivation, in source order."""
     arity = int(forests.node[node]["arity"])
     first = int(forests.node[node]["tail_offset"]) + int(state.edge[node]) * arity
     return [tail for tail in forests.tails[first : first + arity].tolist() if tail != NO_TAIL]
@@ -167,7 +167,7 @@ _ID_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs(ForestPairs):
-    """A batch, the spellings of its words, in the batch's own numbering, and the rows that it was made from."""
+    """A batch, the spellings of its words in the batch's numbering, and the source rows."""
 
     counts_minimal = True
 
@@ -206,9 +206,9 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return which rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
+    """Return which rules meet the constraints of Chiang 2007 that are visible in a rule's two sides.
 
-    At most two nonterminals, not adjacent on the source side, at most five source symbols, and words on both sides.
+    Up to two nonterminals, not adjacent on the source side, up to five source symbols, and words on both sides.
     """
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
@@ -221,12 +221,14 @@ def is_hiero(
 
 
 def longest_rule(settings: Settings) -> int:
-    """Return a bound on rules: all words of both sides, or nonterminals in their place, and a scope of one more."""
+    """Return an upper bound on rule length: all words of both sides,
+    or nonterminals instead of them, and a scope of one more.
+    """
     return 2 * settings.max_tokens + 1
 
 
 def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
-    """Return word numbers of all texts one after the other, the texts' offsets, and the words by number."""
+    """Return the word numbers of all texts, concatenated, the texts' offsets, and the words by number."""
     divided = [text.split(" ") for text in texts]
     offsets = np.cumsum([0, *map(len, divided)], dtype=np.int64)
     numbers = numbering()
@@ -235,19 +237,19 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Return source and target positions of all links of canonical Pharaoh lines, and the lines' offsets."""
+    """Return the source and target positions of all links in canonical Pharaoh lines, and the lines' offsets."""
     offsets = np.cumsum([0, *[line.count("-") for line in alignments]], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
 def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
-    """Return names of the pairs' random streams: the id, another one each time that its schedule begins again."""
+    """Return the names of the pairs' random streams: the id combined with the number of restarts."""
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
 
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
-    """Raise `AlignmentInputError` where a link is beyond a pair's words, since kernels would write beyond arrays."""
+    """Raise `AlignmentInputError` if a link is outside a pair's words, since kernels would write out of bounds."""
     links = np.diff(bitext.link_offset)
     beyond = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
     beyond |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
@@ -259,7 +261,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Return the pairs with their forests built; raises `AlignmentInputError` where a link is beyond the words."""
+    """Return the pairs with their forests. Raises `AlignmentInputError` if a link is outside the words."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])

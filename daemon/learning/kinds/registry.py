@@ -1,4 +1,4 @@
-"""The kinds of grammar by name. A new one is an entry here and one in `hierogram.samplers.grammar.kinds.NOTATIONS`."""
+"""Kinds of grammar by name. A new kind needs an entry here and in `hierogram.samplers.grammar.kinds.NOTATIONS`."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.K
 
 
 def kind_of(settings: Settings) -> Kind:
-    """Return the kind of grammar of a store with these settings; raises `UnknownKindError`."""
+    """Return the kind of grammar of a store with these settings. Raises `UnknownKindError`."""
     return KINDS[notation_of(settings.grammar).kind]
 
 
 def count_rules_of(rows: Sequence[PairRow], settings: Settings) -> RuleDeltas:
-    """Return the rules of the pairs' derivations and averages, counted from nothing."""
+    """Return the rules of the pairs' derivations and averages, counted from zero."""
     loaded = kind_of(settings).load(rows, settings)
     present = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
     records = join_blobs([row.averages or b"" for row in rows])

@@ -1,4 +1,4 @@
-"""Synchronous grammars: rules between two languages, sampled pair by pair against the counts of all [CFGŠ14]."""
+"""Synchronous grammars: rules between two languages, sampled pair by pair given the counts of all pairs [CFGŠ14]."""
 
 import time
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ from hierogram.storage.store import Store
 
 
 def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
-    """Return the store's rule model; the vocabulary sizes are those of the store at the time."""
+    """Return the store's rule model for the given vocabulary sizes."""
     return build_model(
         ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
         *vocabulary,
@@ -68,18 +68,18 @@ def schedule_of(settings: Settings) -> Course:
 
 
 def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:
-    """Return what the sweep does with each pair, by the schedule."""
+    """Return the plan of a sweep for each pair, by the schedule."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     return SweepPlan(request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.leaving)
 
 
 class PhraseChain(Chain):
-    """The rule counts of a store; pairs come and go, some at a time."""
+    """Rule counts of a store. Some of its pairs are in memory at a time."""
 
     def __init__(self, store: KnownCounts, means: Means) -> None:
         self._settings = store.settings()
-        # It is compiled while this process reads.
+        # Compile the kernel while this process reads.
         self._compiling = SweepKernel(means.method)
         self._vocabulary = store.vocabulary_sizes()
         self._schedule = means.course or schedule_of(self._settings)
@@ -99,12 +99,12 @@ class PhraseChain(Chain):
 
     @property
     def rule_types(self) -> int:
-        """Rules in use."""
+        """Number of rules in use."""
         return self.table.rule_types
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of rules."""
+        """Number of rule uses."""
         return self.table.rule_tokens
 
     def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
@@ -113,11 +113,11 @@ class PhraseChain(Chain):
             self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
 
     def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
-        """Add `change` for each rule of the derivations."""
+        """Add `change` to the count of each rule in the derivations."""
         self.table = count_rules(loaded.batch, state, self.table, self.model, change)
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return what sweeps over these pairs: pair after pair, or in blocks where there are many."""
+        """Return a function that sweeps over these pairs: one after the other, or in blocks if there are many."""
         batch = loaded.batch
         kernel = build(
             self.model, batch, method=self._method, blocks=self._blocks or Blocks.suited_to(batch.size),
@@ -140,24 +140,24 @@ class PhraseChain(Chain):
         return take
 
     def follow(self, store: Store) -> None:
-        """Take the store's present vocabulary into the model, whose base distribution spreads over it."""
+        """Update the model to the store's vocabulary sizes, which the base distribution depends on."""
         sizes = store.vocabulary_sizes()
         if sizes != self._vocabulary:
             self._vocabulary = sizes
             self.model = model_of(self._settings, sizes)
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
         return log_likelihood(self.table, self.model)
 
     def close(self) -> None:
-        """End threads and what is being compiled."""
+        """End threads and a running compilation."""
         self._compiling.close()
         self._executor.shutdown()
 
 
 class PhraseTrial(Trial):
-    """A chain over sentence pairs."""
+    """Chain over sentence pairs."""
 
     def __init__(self, model: Model, batch: Batch, schedule: PairSchedule, how: TrialOptions) -> None:
         self._how = how
@@ -177,16 +177,16 @@ class PhraseTrial(Trial):
 
     @property
     def table(self) -> RuleTable:
-        """The counts of all rules."""
+        """Counts of all rules."""
         return self._chain.table
 
     @property
     def state(self) -> State:
-        """The present derivations."""
+        """Current derivations."""
         return self._chain.derivations
 
     def sweep(self) -> None:
-        """Sweep over all pairs once, by the next step of the schedule."""
+        """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
         plan = SweepPlan(self._sweeps, stages, powers, self._how.density, leaving=self._schedule.leaving)
@@ -198,7 +198,7 @@ class PhraseTrial(Trial):
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
         return log_likelihood(self.table, self._kernel.model)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class PhraseTrial(Trial):
 
 
 def _begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
-    """Draw a random edge at each node; cut every node where small phrases come first, else toss a coin for each."""
+    """Draw a random edge at each node. Cut every node if the schedule starts from small phrases, else at random."""
     start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
     return initial_state(settings.seed, loaded.batch, start)
 
@@ -241,7 +241,7 @@ def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
 
 
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
-    """The words of the first span, with the other spans as nonterminals 1, 2, …"""
+    """Return the words of the first span, with the other spans as nonterminals 1, 2, …"""
     (start, end), *inner = spans
     begins = {first: (number, last) for number, (first, last) in enumerate(inner, 1)}
     side: list[str | int] = []

@@ -1,4 +1,4 @@
-"""Tree grammars: fragments of a treebank's trees, sampled against the counts of all others [CGB09]."""
+"""Tree grammars: fragments of a treebank's trees, sampled given the counts of all other fragments [CGB09]."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,8 +46,8 @@ from hierogram.storage.records.columns import RuleDeltas
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees(ForestPairs):
-    """Trees as the samplers take them, with forests and words as their `batch`; the words by their numbers, and the
-    salt of their fragments' keys.
+    """Trees in memory: `batch` has the forests and words for the samplers,
+    `words` the words by number, and `key_salt` the salt of fragment keys.
     """
 
     counts_minimal = False
@@ -58,9 +58,10 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Return the chosen entries of rule-count deltas; a rule's length is its number of expansions.
+        """Return the chosen entries of rule-count deltas. A rule's length is its number of expansions.
 
-        Sides are root label and fragment. Keys come from the texts, since the numbers of labels are those of the batch.
+        Sides are root label and fragment. Keys are computed from the
+        texts, since label numbers are specific to the batch.
         """
         labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
         sides = zip(labels, fragments, strict=True)
@@ -83,10 +84,10 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests in brackets; `ids` name them for their random streams.
+    """Load trees or packed forests in bracket notation. `ids` name their random streams.
 
     Labels are numbered from 1 in order of appearance. Raises `BracketError` if a text is not a tree, and
-    `ForestTooLargeError` if one is too large for a forest.
+    `ForestTooLargeError` if a tree is too large for a forest.
     """
     parses = list(map(read_parse, texts))
     labels = {"": 0}
@@ -141,13 +142,13 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
 
 
 Prior = tuple[float, float]
-"""The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
+"""Dirichlet process of a root label: strength α_c, and probability β_c that the base expands the label."""
 FIRST_PRIOR: Prior = (1.0, 0.5)
-"""Of a label before the first sweep."""
+"""Parameters of a label before the first sweep."""
 
 
 class CountedFragment(NamedTuple):
-    """A fragment in bracket notation, its root label, and how often it is used."""
+    """A fragment in bracket notation, its root label, and its number of uses."""
 
     label: str
     fragment: str
@@ -155,7 +156,7 @@ class CountedFragment(NamedTuple):
 
 
 class TreeChain:
-    """The chain over a treebank's derivations and parameters."""
+    """Chain over a treebank's derivations and parameters."""
 
     def __init__(
         self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
@@ -170,16 +171,16 @@ class TreeChain:
 
     @property
     def state(self) -> State:
-        """The present derivations."""
+        """Current derivations."""
         return self.chain.derivations
 
     @property
     def table(self) -> RuleTable:
-        """The counts of all fragments."""
+        """Counts of all fragments."""
         return self.chain.table
 
     def priors(self) -> dict[str, Prior]:
-        """Return the present parameters by label."""
+        """Return the current parameters by label."""
         labels = self.chain.labels
         values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
         return dict(list(zip(self.trees.labels, values, strict=True))[1:])
@@ -193,7 +194,7 @@ class TreeChain:
     ) -> SweepInfo:
         """Sweep over the trees whose temperature is above 0, then draw new parameters.
 
-        `number` counts the sweeps of the chain, `sweeps` those of each tree: both name random streams.
+        `number` counts the chain's sweeps, `sweeps` those of each tree. Both name random streams.
         """
         self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
         return info
@@ -203,7 +204,7 @@ class TreeChain:
         return self.kernel.log_likelihood(self.chain)
 
     def fragments(self) -> list[CountedFragment]:
-        """Return the grammar: every fragment in use, by label, the most used first."""
+        """Return the grammar: every fragment in use, by label, most used first."""
         deltas = add_state(empty_deltas(), self.trees.batch, self.state)
         chosen = np.arange(deltas.entries)
         roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
@@ -212,7 +213,7 @@ class TreeChain:
 
 
 class TreeTrial(TreeChain, Trial):
-    """A chain over a treebank, from an initial state of its own."""
+    """Chain over a treebank, from its own initial state."""
 
     def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
         super().__init__(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
@@ -221,7 +222,7 @@ class TreeTrial(TreeChain, Trial):
         self.seconds = 0.0
 
     def sweep(self) -> None:
-        """Sweep over all trees once, by the next step of the annealing, then draw new parameters."""
+        """Sweep once over all trees, by the next step of the annealing, then draw new parameters."""
         self._number += 1
         own = np.full(self.trees.size, self._number, np.int64)
         started = time.perf_counter()
@@ -241,8 +242,8 @@ def sample_treebank(
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Anneals, then takes `sweeps` more sweeps, and calls `report` with each sweep's number and the chain. The grammar is
-    the result's `fragments()`. Raises `BracketError`.
+    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain. The result's
+    `fragments()` returns the grammar. Raises `BracketError` and `ForestTooLargeError`.
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
@@ -264,45 +265,44 @@ def annealing_of(settings: Settings) -> Annealing:
 
 
 class TreebankChain(Chain):
-    """A treebank in memory, all trees at once.
+    """All trees of a treebank in memory.
 
-    The base distribution P_C and the parameters of the labels belong to the whole treebank, so it is never sampled in
-    parts.
+    The base distribution P_C and the label parameters belong to the whole treebank, so it is never sampled in parts.
     """
 
     def __init__(self, store: KnownCounts, means: Means) -> None:
-        """Load what is known; one thread does it all, by one method, whatever the `means`."""
+        """Load the stored parameters. Uses one thread and one method, whatever the `means`."""
         self._settings = store.settings()
         self._annealing = annealing_of(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
-        # The parameters' random streams are named by the sweeps of the store.
+        # The store's sweep count names the random streams of the parameters.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None
 
     @property
     def rule_types(self) -> int:
-        """Fragments in use."""
+        """Number of fragments in use."""
         return 0 if self._chain is None else self._chain.table.rule_types
 
     @property
     def rule_tokens(self) -> int:
-        """Uses of fragments."""
+        """Number of fragment uses."""
         return 0 if self._chain is None else self._chain.table.rule_tokens
 
     def enter(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
-        """Take in all trees, with what is known of their labels."""
+        """Load all trees with the known label parameters."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
     def change(self, loaded: LoadedTrees, state: State, change: int) -> None:
-        """Forget the trees in memory, which are not those of the store any more: the others have to be entered."""
+        """Drop the trees in memory, which no longer match the store. The remaining trees must be entered again."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
             self._chain = None
 
     def sweep(self, loaded: LoadedTrees) -> Sweep:
-        """Return what sweeps over the trees and then moves the labels' parameters."""
+        """Return a function that sweeps over the trees and then draws the label parameters."""
         chain = self._chain
         assert chain is not None
         assert chain.loaded is loaded
@@ -318,7 +318,7 @@ class TreebankChain(Chain):
         return take
 
     def log_likelihood(self) -> float:
-        """Return that of all fragments given the labels' parameters, natural-log."""
+        """Return the natural log-likelihood of all fragments given the label parameters."""
         return 0.0 if self._chain is None else self._chain.log_likelihood()
 
     def labels(self) -> list[LabelRow]:
@@ -332,7 +332,7 @@ def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
 
 
 def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
-    """Draw cuts by the store's start, a random edge at each node."""
+    """Draw cuts according to the store's start, and a random edge at each node."""
     return initial_state(settings.seed, loaded.batch, settings.start)
 
 
@@ -355,7 +355,7 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
-    """Return the fragment at a node in brackets."""
+    """Return the fragment at a node in bracket notation."""
     pieces: list[str] = []
     stack: list[int | str] = [head]
     while stack:
@@ -381,4 +381,4 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
 
 
 KIND = Kind(TREES, True, _load, _begin, annealing_of, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
-"""Fragments of trees, from a treebank."""
+"""Tree fragments from a treebank."""
