@@ -1,1 +1,1 @@
-"""Run everything: command line, ingest, learning, export; the only part that talks to people."""
+"""The service around one store: command line, library, ingest, learning, exports, HTTP and workers."""

@@ -1,4 +1,4 @@
-"""Files that are compressed, counted and digested as they are written; the same content gives the same bytes."""
+"""Compressed output files with their size and digest. The same content gives the same bytes."""
 
 import hashlib
 import zlib
@@ -15,7 +15,7 @@ _GZIP_WINDOW = 31
 
 
 class Compression(StrEnum):
-    """A way to compress a file."""
+    """Compression of a file."""
 
     AUTO = "auto"
     ZSTD = "zstd"
@@ -24,17 +24,17 @@ class Compression(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """Return what a compressed file's name ends in."""
+        """The suffix of a compressed file's name."""
         return _SUFFIXES.get(self, "")
 
 
 _SUFFIXES = {Compression.ZSTD: ".zst", Compression.GZIP: ".gz"}
 INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
-"""Suffixes of the compressions that inputs may have."""
+"""Suffixes of compressed inputs."""
 
 
 def divided_name(name: str) -> tuple[str, Compression | None]:
-    """Take the ending of a compression off a file's name; returns the rest, and the compression (None: no ending)."""
+    """Return a file name without the suffix of its compression, and the compression (None: no suffix)."""
     for compression, suffix in _SUFFIXES.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix), compression
@@ -47,20 +47,20 @@ def plain_name(name: str) -> str:
 
 
 def _compressor(compression: Compression, level: int | None) -> Any:
-    """Return what compresses data; None: nothing does."""
+    """Return a compressor, or None for no compression."""
     if compression is Compression.ZSTD:
-        # Here, because commands that compress nothing start without it.
+        # A late import, for commands that compress nothing.
         import zstandard
 
         return zstandard.ZstdCompressor(level=3 if level is None else level, write_checksum=True).compressobj()
     if compression is Compression.GZIP:
-        # The header that zlib writes holds no time and no name.
+        # The header of zlib holds no time and no name.
         return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
     return None
 
 
 class CompressedFile:
-    """A file that is being written; `bytes` and `sha256` are those of what lies on the disk, once all is written."""
+    """A file during writing. After `finish`, `bytes` and `sha256` describe the file on disk."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class CompressedFile:
 
     @property
     def sha256(self) -> str:
-        """The digest, hexadecimal."""
+        """The digest in hexadecimal."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes, /) -> int:
-        """Append bytes; returns how many."""
+        """Append bytes; return their number."""
         self._put(data if self._compressor is None else self._compressor.compress(data))
         return len(data)
 
     def finish(self) -> None:
-        """Write what is held back; nothing can be written after it."""
+        """Write the remaining bytes. Nothing can be written afterwards."""
         if self._compressor is not None:
             self._put(self._compressor.flush())
 
@@ -98,7 +98,9 @@ class CompressedFile:
 
 @contextmanager
 def written(path: Path) -> Iterator[CompressedFile]:
-    """Write a file, compressed if its name ends in .gz or .zst, which appears when all went well.
+    """Write a file, compressed if its name ends in .gz or .zst.
+
+    The file appears when the block ends without an error.
 
     Raises `ExportError`.
     """
@@ -114,7 +116,7 @@ def written(path: Path) -> Iterator[CompressedFile]:
 
 @contextmanager
 def compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
-    """Write a new file, compressed as it is asked for; raises `OSError`, also where there is a file of that name."""
+    """Write a new file with a compression. Raises `OSError`, also if the file exists."""
     with path.open("xb") as file:
         stream = CompressedFile(file, compression)
         yield stream

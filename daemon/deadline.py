@@ -1,4 +1,4 @@
-"""Deadlines of work in threads: set by whoever starts the work, checked by the work itself."""
+"""Deadlines of work in threads. The caller sets a deadline, the work checks it."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import DeadlineError
 
 
 class Deadline:
-    """A number of seconds from now, which may be over earlier because nobody needs the result any longer."""
+    """A number of seconds from now. A caller that needs no result can cancel it earlier."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -18,15 +18,15 @@ class Deadline:
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
-        """Make the work end at its next check."""
+        """End the work at its next check."""
         self._cancelled.set()
 
     def restart(self) -> None:
-        """Begin to count the seconds again."""
+        """Start the seconds again."""
         self._until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raise `DeadlineError` if the time is over."""
+        """Raise `DeadlineError` if the deadline has passed or was cancelled."""
         if self._cancelled.is_set():
             raise DeadlineError("the client has left: nobody needs the answer")
         if time.monotonic() > self._until:
@@ -34,7 +34,7 @@ class Deadline:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Apply the deadline to what is done within, in this thread."""
+        """Apply the deadline to the block, in this thread."""
         token = _present.set(self)
         try:
             self.check()
@@ -47,14 +47,14 @@ _present: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def check_deadline() -> None:
-    """Raise `DeadlineError` if the present work has a deadline, and that is over."""
+    """Raise `DeadlineError` if the deadline of this thread's work has passed."""
     deadline = _present.get()
     if deadline is not None:
         deadline.check()
 
 
 def restart_deadline() -> None:
-    """Give the present work its whole time again: what was done until now does not count."""
+    """Start the seconds of this thread's deadline again."""
     deadline = _present.get()
     if deadline is not None:
         deadline.restart()

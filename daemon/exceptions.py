@@ -1,16 +1,16 @@
-"""Name what can go wrong in the daemon; every message says what was wrong, where, and what to do."""
+"""Errors of the daemon. Each message names the cause, the place and the remedy."""
 
 
 class DaemonError(Exception):
-    """Base of everything that the daemon raises on purpose; the command line ends with exit code 3."""
+    """Base of the daemon's errors. The command line ends with exit code 3."""
 
 
 class UsageError(DaemonError):
-    """A command was given options that do not go together; the command line ends with exit code 2."""
+    """Options contradict each other. The command line ends with exit code 2."""
 
 
 class ClusterLostError(DaemonError):
-    """The cluster of workers is gone, not only one of them."""
+    """All workers of the cluster are lost."""
 
 
 class SpoolError(DaemonError):
@@ -18,44 +18,44 @@ class SpoolError(DaemonError):
 
 
 class InputError(DaemonError):
-    """An input cannot be opened, ends in the middle, or its format cannot be told."""
+    """An input cannot be opened, is cut off, or has an unknown format."""
 
 
 class WrongKindError(InputError):
-    """A store's kind of grammar does not take what is offered."""
+    """The store's kind of grammar does not support the request."""
 
 
 class TooManyRejectedError(InputError):
-    """More of an input was rejected than may be: it is set apart as a whole."""
+    """An input has more rejected lines than the limit allows, so the whole input is set apart."""
 
 
 class ExportError(DaemonError):
-    """An export cannot be written where it should go."""
+    """An export cannot be written."""
 
 
 class NothingLearnedError(DaemonError):
-    """A store has no rules yet, because nothing was learned from its pairs, or there are none."""
+    """The store has no rules yet: it has no pairs, or has not learned."""
 
     def __init__(self, store: str) -> None:
         super().__init__(f"{store}: nothing is learned yet: run `hierogram learn`")
 
 
 class AlignerUntrainedError(DaemonError):
-    """A store's aligner has counted no links yet."""
+    """The store's aligner has no link counts yet."""
 
 
 class BusyError(DaemonError):
-    """There is too much to do for one request more; it may be sent again later."""
+    """The daemon has too many requests. The client may repeat the request later."""
 
 
 class DeadlineError(DaemonError):
-    """Work took longer than it may, or nobody needs its result any longer."""
+    """Work has passed its deadline, or its result is no longer needed."""
 
 
 class LateError(DaemonError):
-    """A thread of the daemon has not ended in time, and may never do."""
+    """A thread of the daemon did not end in time."""
 
 
 def install_extra(extra: str) -> str:
-    """Return the instruction to install optional dependencies, for messages."""
+    """Return the instruction to install an extra, for messages."""
     return f"run pip install '.[{extra}]' in the clone of hierogram"

@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """What one tool adds; each function imports what it needs when it is called."""
+    """Contributions of one tool. Each function imports its modules when it is called."""
 
     commands: Callable[[], Iterable[Command]] | None = None
     sections: Callable[[], Mapping[str, type[Any]]] | None = None
@@ -55,13 +55,13 @@ class Extension:
     """Applications that speak another protocol."""
     pages: Callable[[WebContext, PageContext], Iterable[Page]] | None = None
     templates: str | None = None
-    """Package with a folder `templates`, for Jinja."""
+    """Package with a folder `templates` of Jinja templates."""
     loops: Callable[[Daemon], Iterable[Loop]] | None = None
     """Loops of the daemon."""
     warm_up: Callable[[Notation, Loaded, State], None] | None = None
-    """Compile what requests need, given an example in memory."""
+    """Compile the kernels of requests, with an example in memory."""
     warm_up_loops: Callable[[Store], None] | None = None
-    """Compile what the loops run, given a store that has learned."""
+    """Compile the kernels of the loops, with a store that has learned."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Files that appear whole, on the disk, or not at all; and their names, which may be any bytes."""
+"""Files that appear whole or not at all, and file names of any bytes."""
 
 import os
 import secrets
@@ -21,10 +21,9 @@ def cache_folder() -> Path:
 
 
 def readable(name: str) -> str:
-    """Return a file's name, or a text with names, as logs, stores and JSON can hold it.
+    r"""Return a file name, or a text with names, in a form that logs, stores and JSON can hold.
 
-    Bytes that are not UTF-8 (which Python keeps as halves of surrogate pairs), control characters and line separators
-    are escaped, as in `\\xff`.
+    Bytes that are not UTF-8 (in Python, surrogates), control characters and line separators are escaped: `\xff`.
     """
     if name.isprintable():
         return name
@@ -39,23 +38,23 @@ def readable(name: str) -> str:
 
 
 def fitting(folder: Path, name: str, ending: str) -> str:
-    """Return the name with the ending, shortened to what a file in the folder may be called.
+    """Return a name with an ending, shortened to the longest name that the folder's file system allows.
 
-    Where it is shortened, a digest of the whole name stands for what is missing. Raises `OSError`.
+    A shortened name contains a digest of the whole name. Raises `OSError`.
     """
     whole, most = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
     if len(whole) + len(os.fsencode(ending)) <= most:
         return name + ending
     ending = f"~{sha256(whole).hexdigest()[:8]}{ending}"
     kept = whole[: most - len(os.fsencode(ending))]
-    # A letter of several bytes is not cut.
+    # Do not cut within a character of several bytes.
     while kept and name.isprintable() and (whole[len(kept)] & 0xC0) == 0x80:
         kept = kept[:-1]
     return os.fsdecode(kept) + ending
 
 
 def is_special(path: Path) -> bool:
-    """Return whether the path leads to a device, a pipe or a socket, as `/dev/null` and `/dev/stdout` do."""
+    """Return whether the path is a device, a pipe or a socket, such as `/dev/null` and `/dev/stdout`."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -67,8 +66,8 @@ _DATABASE = b"SQLite format 3\x00"
 
 
 def is_database(path: Path) -> bool:
-    """Return whether there is an SQLite database, as a store is, of which nothing would be left."""
-    # To open a pipe would take what is for another reader.
+    """Return whether the path is an SQLite database, which must not be overwritten."""
+    # Opening a pipe would consume data of another reader.
     if not path.is_file():
         return False
     try:
@@ -80,10 +79,9 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name, on the disk, only when all went well, and else not at all.
+    """Write a file that appears under its name when the block ends without an error, after it is on disk.
 
-    A device or a pipe is written to as it is: a file must not take its place. Raises `FileExistsError` where there is a
-    database of that name.
+    A device or a pipe is written directly, not replaced. Raises `FileExistsError` if the path is a database.
     """
     if is_database(path):
         raise FileExistsError(EEXIST, "it is a database: name another file", str(path))
@@ -106,7 +104,7 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync(path: Path) -> None:
-    """Put a file's or folder's content on the disk."""
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

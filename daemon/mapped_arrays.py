@@ -1,7 +1,7 @@
-"""Arrays in one file, which are mapped into memory and not read: opening takes no longer for large files.
+"""Arrays in one file that is mapped into memory, so that a large file opens as fast as a small one.
 
-A file is a line that says what it is, the length of a header and its check sum (two uint32), a header in JSON, and the
-arrays, each at a multiple of 64 bytes, little-endian. The header has their types, shapes, places and check sums.
+A file is a line with its kind, the length and check sum of a header (two uint32), a JSON header, and the arrays,
+little-endian, at multiples of 64 bytes. The header has their dtypes, shapes, offsets and check sums.
 """
 
 import json
@@ -23,12 +23,12 @@ _MOST_HEADER = 1 << 24
 
 
 def first_line(kind: str, version: int) -> bytes:
-    """Return the line that files of a kind and version begin with."""
+    """Return the first line of files of a kind and version."""
     return f"hierogram {kind} {version}\n".encode()
 
 
 def is_of_kind(path: str, kind: str) -> bool:
-    """Return whether a file is of a kind, of any version; False where it cannot be read."""
+    """Return whether a file is of a kind, of any version; False if the file cannot be read."""
     start = first_line(kind, 0).rpartition(b" ")[0]
     try:
         with open(path, "rb") as file:
@@ -40,7 +40,7 @@ def is_of_kind(path: str, kind: str) -> bool:
 def write_arrays(
     path: Path, kind: str, version: int, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a file, which appears when it is whole; raises `ExportError`."""
+    """Write a file, which appears whole or not at all. Raises `ExportError`."""
     places, at = [], 0
     for name, array in arrays.items():
         assert array.flags.c_contiguous
@@ -60,9 +60,9 @@ def write_arrays(
 
 
 def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the values and arrays of a file; the arrays may be changed, the file does not change with them.
+    """Return the values and arrays of a file. Changes of the arrays do not reach the file.
 
-    Raises `InputError` where the file cannot be read, is another's, or is damaged.
+    Raises `InputError` if the file cannot be read, is of another kind, or is damaged.
     """
     line = first_line(kind, version)
     try:
@@ -74,7 +74,7 @@ def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dic
             header = file.read(min(length, _MOST_HEADER))
             if zlib.crc32(header) != checked or not header:
                 raise _damaged(path)
-            # A private mapping: kernels take arrays of one type, those that can be written to.
+            # A private mapping, because kernels are compiled for writable arrays.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
@@ -108,7 +108,7 @@ def _padding(size: int) -> bytes:
 
 
 def _description(kind: np.dtype[Any]) -> Any:
-    """Return a type as JSON has it: aligned records by their fields, other types by their names."""
+    """Return a dtype as JSON: the fields of an aligned record, the name of any other dtype."""
     if kind.fields is None:
         return kind.newbyteorder("<").str
     return [[name, kind.fields[name][0].newbyteorder("<").str] for name in kind.names or ()]

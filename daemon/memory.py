@@ -1,4 +1,4 @@
-"""Memory of this process: how often Python looks for garbage, what the system gets back, how much is held."""
+"""Memory of the process: garbage collection, memory returned to the system, resident size."""
 
 import ctypes
 import gc
@@ -6,37 +6,34 @@ import os
 from contextlib import suppress
 
 _NEW_OBJECTS = 100_000
-"""Objects made and not yet given back before it looks; Python's own 700 cost a tenth of the time to a first sweep."""
+"""New objects before a garbage collection. Python's default of 700 costs a tenth of the time to a first sweep."""
 
 _ARENAS = 2
 _M_ARENA_MAX = -8
 
 
 def collect_seldom() -> None:
-    """Look seldom: nearly all that is made while modules load and kernels are read lives as long as the process."""
+    """Collect garbage seldom. Nearly all objects of modules and kernels live as long as the process."""
     gc.set_threshold(_NEW_OBJECTS, 50, 100)
 
 
 def share_arenas() -> None:
-    """Have all threads take memory from two pools of the C library; each would have one, and keep what it gives back.
-
-    Does nothing where the C library is not glibc.
-    """
+    """Make all threads share two memory arenas of the C library, in place of one arena per thread. Only for glibc."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
-    """Give the system what the C library holds and nobody uses: as much as a third of a daemon's memory, after hours.
+    """Return the C library's unused memory to the system, up to a third of a daemon's memory after hours.
 
-    Does nothing where the C library is not glibc.
+    Only for glibc.
     """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes(process: int | None = None) -> int | None:
-    """Return the bytes that a process of this machine holds, this one without a number; None where not known."""
+    """Return the resident bytes of a process, by default this one, or None if unknown."""
     try:
         with open(f"/proc/{process or 'self'}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Make the next items in threads while the last one is worked on."""
+"""Preparation of the next items in threads."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -13,9 +13,9 @@ _END = object()
 
 
 def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield the items in their order, the next one on its way; what making one raises is raised in its place.
+    """Yield the items in order, and prepare the next item meanwhile. Errors are raised at the item's place.
 
-    Closing it waits for the item on its way. So what may take without end to come is not for here.
+    Closing the generator waits for the item in preparation, so an item must not take without end.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as thread:
@@ -26,7 +26,10 @@ def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
 
 
 def made_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
-    """Yield what `make` makes of each item, in the items' order, so many at a time; items are read as there is room."""
+    """Yield `make(item)` for each item in order, computed in `threads` threads.
+
+    Items are read as threads become free.
+    """
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
         coming: deque[Future[Made]] = deque()
         for item in items:

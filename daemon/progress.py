@@ -1,4 +1,4 @@
-"""Progress of work: a bar with rates on a terminal, a plain line now and then elsewhere."""
+"""Progress of work: a bar on a terminal, occasional plain lines elsewhere."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ _SECONDS_A_LINE = 10.0
 
 
 class Progress:
-    """Progress of a piece of work as plain lines on standard error; none for work that is soon done."""
+    """Progress as plain lines on standard error. Short work prints nothing."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
@@ -26,9 +26,9 @@ class Progress:
         self.pause = _QUIET_SECONDS
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """Report that work is at `done` of `total` (None: unknown), with `count` units; `note` is the rest in words.
+        """Report `done` of `total` (None: unknown) and a `count` of units, with a `note` in words.
 
-        `unit` says what is counted in this part of the work, where that is not what the whole is counted in.
+        `unit` names the units of this phase if they differ from those of the whole.
         """
         now = time.monotonic()
         if now - self.last < self.pause:
@@ -42,7 +42,7 @@ class Progress:
 
 
 class _Bar(Progress):
-    """The same as a bar."""
+    """Progress as a bar."""
 
     def __init__(self, title: str, unit: str, shown: "RichProgress") -> None:
         super().__init__(title, unit)
@@ -62,7 +62,7 @@ COMMANDS = ContextVar("commands", default=False)
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Print no progress within, where a program calls that has a terminal of its own."""
+    """Print no progress within the block. For programs with their own use of the terminal."""
     before = _SILENT.set(not COMMANDS.get())
     try:
         yield
@@ -71,21 +71,21 @@ def silence() -> Iterator[None]:
 
 
 def print_compiling() -> None:
-    """Print from now on why nothing moves, when kernels are compiled that have not run on this machine before."""
+    """Print a line from now on when kernels are compiled for the first time on this machine."""
     said = "compiling for this machine, which takes twenty seconds to a minute, once …"
     LISTENERS.append(lambda: print(said, file=sys.stderr, flush=True))
 
 
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
-    """Report a piece of work, counted in `unit`, on standard error; a bar goes away when the work is done."""
+    """Report progress, counted in `unit`, on standard error. The bar disappears at the end of the block."""
     if _SILENT.get() or not sys.stderr.isatty():
         plain = Progress(title, unit)
         if _SILENT.get():
             plain.pause = float("inf")
         yield plain
         return
-    # Slow to load, and needed on a terminal alone.
+    # Slow to import, and needed only on a terminal.
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress

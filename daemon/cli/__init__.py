@@ -1,1 +1,1 @@
-"""The commands of `hierogram`, by topic; what they need is imported when they run, so that help is there at once."""
+"""Commands of `hierogram`, by topic. They import their dependencies when they run, so that `--help` is fast."""

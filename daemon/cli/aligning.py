@@ -1,4 +1,4 @@
-"""The commands about links of words: align, links."""
+"""Commands for word alignments: align, links."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ def align(
         if texts_of_tokens is not None:
             verses = common_verses(*texts_of_tokens)
             sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
-            # Links count these tokens.
+            # Links are positions of the tokens in the files.
             tokenized = tokenized or tokenize is None
         else:
             sources, targets = read_pairs(files)
@@ -102,7 +102,7 @@ def align(
 
 
 def _texts_of_tokens(files: list[str], output: str) -> "tuple[TokenText, TokenText] | None":
-    """Return the texts of tokens that are to be aligned as Scripture Burrito has it: two .tsv, into a .json."""
+    """Return the token texts of two .tsv files if the output is a Scripture Burrito (.json), else None."""
     if not output.endswith(".json") or len(files) != 2 or not all(file.endswith(".tsv") for file in files):
         return None
     from hierogram.daemon.text.burrito import read_token_text
@@ -161,7 +161,7 @@ def _links(option: str, line: str) -> frozenset[Link]:
 
 
 def _read(file: Path) -> dict[int, KnownLinks]:
-    """Return the links of a CSV file by pair; raises `InputError`."""
+    """Return the links of a CSV file by pair. Raises `InputError` if the file is unreadable, invalid or has no link."""
     found: dict[int, KnownLinks] = {}
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:

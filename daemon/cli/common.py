@@ -1,4 +1,4 @@
-"""Share among commands the store that they work on, and the ways in which they print."""
+"""Helpers shared by commands: exit codes, the store to open, input files, and printing."""
 
 import json
 import sys
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 
 OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: done; a check found something; wrong usage; bad input or store; ended by Ctrl-C."""
+"""Exit codes: success; a check found a problem; wrong usage; bad input or store; interrupted by Ctrl-C."""
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
 
 
 def store_url(context: typer.Context) -> str:
-    """Return the URL of the store that a command works on, by the command line, the environment, or the default."""
+    """Return the URL of the command's store, from the command line, the environment, or the default."""
     return named_store(context) or str(context.find_root().params["store"])
 
 
 def named_store(context: typer.Context) -> str | None:
-    """Return the store that stands on the command line, for a command that can do without one; None: none does."""
+    """Return the store given on the command line, or None. For commands that can run without a store."""
     named: str | None = context.obj
     return named
 
 
 def chosen_store(context: typer.Context) -> "GrammarStore":
-    """Open the store that a command works on."""
+    """Open the command's store."""
     from hierogram.daemon.library.store import open
 
     return open(store_url(context))
 
 
 def is_store(named: str) -> bool:
-    """Return whether what is named is a store, and not a file."""
+    """Return whether the argument names a store and not a file."""
     return named.endswith(".db") or "://" in named
 
 
@@ -48,9 +48,9 @@ STANDARD_INPUT = "-"
 
 
 def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
-    """Return the files of a command, or standard input if none is named. A hint tells users of a terminal.
+    """Return the files of a command, or standard input if none is given.
 
-    `what` is what the command reads.
+    If standard input is a terminal, a hint is printed; `what` names the expected input.
     """
     found = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in found and sys.stdin.isatty():
@@ -61,10 +61,10 @@ def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
 def grammar_and_sentences(
     context: typer.Context, files: Sequence[str], stack: ExitStack, *, needs_file: bool = False
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar, a file or a store that the stack closes, and the file of sentences.
+    """Return the grammar and the file of sentences. The grammar is a file, or a store that `stack` closes.
 
-    Without a file the sentences are standard input, unless the command `needs_file`. Raises `UsageError`, and
-    `InputError` if the file cannot be read.
+    Without a file, the sentences are read from standard input, unless `needs_file` is set. Raises `UsageError` if the
+    arguments are wrong, and `InputError` if the file cannot be read.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
@@ -87,13 +87,13 @@ def grammar_and_sentences(
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the parameter stands on the command line."""
+    """Return whether the parameter was given on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def open_or_make(url: str, **settings: Any) -> "GrammarStore":
-    """Return the store at the URL, which is made, with these settings, where there is none."""
+    """Open the store at the URL. If it does not exist, create it with these settings."""
     from hierogram.daemon.library.store import open
     from hierogram.storage.exceptions import StoreMissingError
 
@@ -104,7 +104,7 @@ def open_or_make(url: str, **settings: Any) -> "GrammarStore":
 
 
 def note(line: str) -> None:
-    """Print a line beside the output, on standard error."""
+    """Print a line to standard error."""
     print(line, file=sys.stderr)
 
 
@@ -114,7 +114,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
-    """Print a table, aligned on a terminal, with tabs elsewhere; `numeric` columns stand to the right."""
+    """Print a table: aligned on a terminal, tab-separated elsewhere. `numeric` columns are right-aligned."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(row))
@@ -134,7 +134,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 @contextmanager
 def interruptible(consequence: str) -> Iterator[None]:
-    """End the command in good order when someone presses Ctrl-C, and print what that means."""
+    """On Ctrl-C, print the consequence and exit with `INTERRUPTED`."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -143,7 +143,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 
 def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
-    """Print advice where text looks as if it should be divided into tokens and is not, or the other way about."""
+    """Print advice if text seems to need tokenization, or seems to be tokenized already."""
     from hierogram.daemon.text.texts import text_advice
 
     advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")
@@ -152,5 +152,5 @@ def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: boo
 
 
 def plural(number: int, noun: str) -> str:
-    """Return `1 pair`, `2,000 pairs`."""
+    """Return a count with its noun, such as `1 pair` or `2,000 pairs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

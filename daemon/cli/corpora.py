@@ -1,4 +1,4 @@
-"""The command that brings pairs in: ingest."""
+"""Command that adds pairs to a store: ingest."""
 
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MEMORY = "memory"
-"""Format of a TMX file that is all of its corpus."""
+"""Format of a TMX file that replaces its corpus."""
 
 
 @with_options
@@ -118,7 +118,7 @@ def ingest(
         else:
             made_as = f" of the languages {','.join(known)}" if known else ""
             made_as += " with the default settings (`hierogram init` takes others)"
-        # Before a store is made for them.
+        # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
             open_input(
                 files, format=TMX if format == MEMORY else format, dictionary=dictionary, trees=trees,
@@ -172,7 +172,7 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
 
 
 def _damage(done: "IngestReport") -> str | None:
-    """Return what is wrong with the input as a whole, though some of its lines may be stored; None: nothing."""
+    """Return what is wrong with the input as a whole, or None. Some of its lines may still be stored."""
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if not done.lines:

@@ -1,4 +1,4 @@
-"""Commands about grammars as files: export, diff, schedule."""
+"""Commands for exported grammars: export, diff, schedule."""
 
 import sys
 from contextlib import ExitStack
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def telling(shown: Progress) -> "Report":
-    """Return what reports an export's steps to a progress."""
+    """Return a progress callback for the steps of an export."""
     doing = {
         "read": ("reading", "rules"),
         "count": ("counting", "pairs"),
@@ -52,7 +52,7 @@ def telling(shown: Progress) -> "Report":
 
 PACKED, DATASETTE = "packed", "datasette"
 _OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
-"""Formats that are not rules, line by line: what they are for."""
+"""Formats other than lists of rules, with their purposes."""
 _OF_PACKED = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = Declared.of(ExportOptions)["format"].option
 
@@ -145,14 +145,14 @@ def export(
 
 
 def _note_emptiness(manifest: "Manifest") -> None:
-    """Warn where no rule was written."""
+    """Warn if no rule was written."""
     if not manifest.rules:
         last = next((f": the last went by {left.filter}" for left in manifest.filters if not left.after), "")
         note(f"hierogram: no rule is left{last}")
 
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
-    """Write a packed grammar, of a store or of an export."""
+    """Write a packed grammar from a store or an export. Raises `UsageError` if options conflict with the format."""
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
     if options.max_scope is None:
@@ -169,7 +169,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:
-    """Write a configuration for Datasette: canned queries, facets off, a time limit."""
+    """Write a Datasette configuration with canned queries, disabled facets, and a time limit."""
     import json
 
     from hierogram.daemon.exports.datasette import datasette_configuration
@@ -189,7 +189,7 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
-    """Add a job to the schedule, or replace the job with its name."""
+    """Add a job to the schedule, or replace the job of the same name."""
     from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.schedule import add_job, show_time
     from hierogram.storage.options import OptionError
@@ -316,7 +316,7 @@ def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
 
 
 def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
-    """Print what each job does, its next runs, its last result, and what is wrong."""
+    """Print the schedule, next runs, last result, and error of each job."""
     from hierogram.daemon.exports.schedule import show_time
 
     for status in jobs:

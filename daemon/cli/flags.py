@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 FILE = "FILE"
-"""Metavar of paths of files."""
+"""Metavar of file paths."""
 
 
 class Exclude(NamedTuple):
-    """Fields of a dataclass that a command has no flags for: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
+    """Dataclass fields that get no flags in a command: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
 
     names: tuple[str, ...]
 
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, Declared]]:
-    """Return the declared options of a command by name, each with the parameter that holds its dataclass, if any."""
+    """Return a command's declared options by name, each with the parameter that holds its dataclass, or None."""
     hints = get_type_hints(command, include_extras=True)
     fields: dict[str, tuple[str | None, Declared]] = {}
     for parameter in inspect.signature(command).parameters.values():
@@ -55,8 +55,8 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     """Return the command with a flag for each declared option, and with `--store` if it takes the context.
 
     An option is a parameter `Annotated[type, Option(…)]`, or a field of a parameter whose type is a dataclass of
-    options: the command gets that dataclass, validated. An invalid value is a `UsageError` that names the flag.
-    `--store` may be given after the name of the command as well as before it.
+    options. The command receives the validated dataclass. Raises `UsageError`, naming the flag, if a value is invalid.
+    `--store` may be given before or after the name of the command.
     """
     hints = get_type_hints(command, include_extras=True)
     fields = command_options(command)
@@ -100,13 +100,13 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 
 
 _OUTPUTS = ("output", "draws")
-"""Options whose files are written."""
+"""Options that name files to write."""
 _REWRITTEN = frozenset({*_OUTPUTS, "weights"})
-"""Options whose files may be overwritten."""
+"""Options that name files that may be overwritten."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if an output would overwrite a store, or a file that the command reads."""
+    """Raise `UsageError` if an output would overwrite a database, or a file that the command reads."""
     files = [
         (name, Path(one))
         for name, value in values.items()
@@ -123,12 +123,12 @@ def _check_output(values: Mapping[str, Any]) -> None:
 
 
 def given(context: typer.Context, options: type) -> set[str]:
-    """Return the names of the options of a dataclass that were given on the command line."""
+    """Return the names of a dataclass's options that were given on the command line."""
     return {name for name in Declared.of(options) if was_given(context, name)}
 
 
 def flag_of(field: Declared) -> str:
-    """Return the name of the option on the command line."""
+    """Return the option's flag, or its metavar if it is positional."""
     if field.option.positional:
         return field.option.metavar or field.name.upper()
     return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))
@@ -142,12 +142,12 @@ def _parameter(field: Declared) -> inspect.Parameter:
     numbers = [number for number in (kind, *get_args(kind)) if number in (int, float)]
     for bound, value in (("min", option.min), ("max", option.max)):
         if numbers and value is not None:
-            # Bounds of integers must be integers.
+            # The bounds of an integer option must be integers.
             common[bound] = numbers[0](value)
     if option.shown is not None:
         common["show_default"] = option.shown
     if _is_file(field):
-        # A `Path` drops the trailing slash, which names a folder.
+        # A `Path` drops the trailing slash, which marks a folder.
         common["path_type"] = str
     if option.positional:
         info = typer.Argument(**common | {"metavar": flag_of(field)})
@@ -165,12 +165,12 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _is_list(field: Declared) -> bool:
-    """Return whether the option takes several strings, separated by commas on the command line."""
+    """Return whether the option takes a comma-separated list of strings."""
     return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
 def _is_file(field: Declared) -> bool:
-    """Return whether the option is the path of a file."""
+    """Return whether the option is a file path."""
     return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
 
 

@@ -1,4 +1,4 @@
-"""The commands that learn: learn, diagnose."""
+"""Command that learns: learn. Helpers print the progress and results of learning."""
 
 import signal
 import sys
@@ -72,7 +72,7 @@ def _learn(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Learn, by workers where they are chosen; raises `typer.Exit` where it was interrupted."""
+    """Learn, on workers if they are configured. Raises `typer.Exit` if learning was interrupted."""
     from hierogram.daemon.learning.alignment.shared import AligningWorkers
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.workers.chain import shared_chain, workers_of
@@ -80,7 +80,7 @@ def _learn(
 
     with (
         chosen_store(context) as opened,
-        # Before signals are heard, since Ray listens to them as well.
+        # Start the workers before installing signal handlers, because Ray installs its own.
         workers_of(opened.store, chosen, threads or 1) as cluster,
     ):
         blocks_of = None if blocks is None else Blocks(*blocks)
@@ -112,25 +112,25 @@ def _learn(
                 learning.finish()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
-        # 130 for SIGINT, 143 for SIGTERM, as shells have it.
+        # Exit codes of shells: 130 for SIGINT, 143 for SIGTERM.
         raise typer.Exit(128 + stop.number)
 
 
 def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> "AlignReport":
-    """Align what has no alignment yet, with a bar; by workers where there are any."""
+    """Align pairs that have no alignment, with a progress bar, on workers if any are given."""
     with progress("align", "pairs") as shown:
         return learning.align(lambda done, total: shown.update(done, total, done), workers)
 
 
 def print_aligned(done: "AlignReport") -> None:
-    """Print what aligning did; nothing where there was nothing to align."""
+    """Print the result of aligning, or nothing if no pair was aligned."""
     if done.pairs:
         again = f", {plural(done.rejuvenated, 'pair')} aligned again" if done.rejuvenated else ""
         print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 
 def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
-    """Return what reports the steps of learning to a progress."""
+    """Return a progress callback for the steps of learning."""
 
     def tell(now: "LearnProgress") -> None:
         likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
@@ -140,7 +140,7 @@ def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
 
 
 def print_learned(done: "LearnReport", kind: "Notation") -> None:
-    """Print what learning did."""
+    """Print the result of learning."""
     rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
     parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
     print(
@@ -154,24 +154,24 @@ def print_learned(done: "LearnReport", kind: "Notation") -> None:
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _ECHO_SECONDS = 0.2
-"""What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
+"""Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
 
 
 class Stop:
-    """Note whether SIGINT or SIGTERM has asked for the end."""
+    """Flag that records whether SIGINT or SIGTERM was received."""
 
     def __init__(self) -> None:
         self.number = 0
         self.ignoring = False
 
     def __call__(self) -> bool:
-        """Return whether to stop."""
+        """Return whether a signal was received."""
         return bool(self.number)
 
     def ignore(self) -> None:
-        """Do not hear signals to the end of the process: all is done that they could interrupt.
+        """Ignore signals until the process ends, because all work that they could interrupt is done.
 
-        A process that ended by a signal would say that it was not.
+        A process killed by a signal would report failure.
         """
         self.ignoring = True
         for number in _ENDING:
@@ -180,9 +180,9 @@ class Stop:
 
 @contextmanager
 def stopping(said: str) -> Iterator[Stop]:
-    """Note SIGINT and SIGTERM within, and print `said`; the second one ends the process at once.
+    """Record SIGINT and SIGTERM within the context, and print `said`. A second signal ends the process at once.
 
-    After `Stop.ignore` they are not heard again. For the main thread.
+    After `Stop.ignore`, signals stay ignored. Only for the main thread.
     """
     stop = Stop()
     since = 0.0
@@ -194,7 +194,7 @@ def stopping(said: str) -> Iterator[Stop]:
             since = time.monotonic()
             note(said)
         elif time.monotonic() - since > _ECHO_SECONDS:
-            # As if nobody had been listening: what is not committed is rolled back by the database.
+            # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 

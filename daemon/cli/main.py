@@ -1,4 +1,4 @@
-"""The command line `hierogram`."""
+"""Command line of `hierogram`."""
 
 import sys
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from hierogram.storage.options import DEFAULT_STORE
 
 
 class Commands(TyperGroup):
-    """The commands in their groups; completion is installed for the shell that one is in, and for no other."""
+    """Command group that lists commands in sections, and installs completion only for the current shell."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each group."""
+        """Write one help section for each group of commands."""
         widest = max(map(len, self.commands))
         for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE):
             rows = [
@@ -36,7 +36,7 @@ class Commands(TyperGroup):
                     formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperGroup.parse_args`; nothing is done where more is said than that."""
+        """Parse arguments. Raises `UsageError` if a completion flag has other arguments beside it."""
         for flag in ("--install-completion", "--show-completion"):
             if flag in args and len(args) > 1:
                 others = " ".join(arg for arg in args if arg != flag)
@@ -99,7 +99,7 @@ def _daemon_commands() -> Iterator[Command]:
 
 
 def _add_commands() -> None:
-    """Add the commands of the daemon and of extensions, in the order of groups."""
+    """Register the commands of the daemon, then the commands of extensions."""
     added = [command for one in extensions() if one.commands for command in one.commands()]
     for command in (*_daemon_commands(), *added):
         app.command(epilog=f"\b\nExample:\n  {command.example}", rich_help_panel=command.group)(command.function)
@@ -109,12 +109,12 @@ _add_commands()
 
 
 def main(commands: typer.Typer | None = None) -> None:
-    """Run the command line; errors that a user can fix are printed as one line on standard error."""
+    """Run the command line. Errors that a user can fix are printed as one line on standard error."""
     collect_seldom()
     COMMANDS.set(True)
     print_compiling()
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows its code instead; it must not end the command.
+        # Escape characters that the terminal's encoding lacks, so that they do not end the command.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:

@@ -1,4 +1,4 @@
-"""Commands that show what is learned: rules and the pairs that use them, evidence."""
+"""Command that shows learned rules and the pairs that use them: rules."""
 
 import shlex
 from dataclasses import asdict
@@ -114,7 +114,10 @@ def rules(
 
 
 def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    """Print each fragment as an outline, a node a line. Words are quoted, to tell them from frontier nonterminals."""
+    """Print each fragment as an outline, one node a line.
+
+    Words are quoted to distinguish them from frontier nonterminals.
+    """
     for rule, of_rule in zip(found, uses, strict=True):
         print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
         depth = 2
@@ -125,7 +128,7 @@ def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
 
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
-    """Show the pairs, or trees, whose present derivation uses a rule; without one, only index them."""
+    """Show the pairs or trees whose current derivation uses a rule. Without a rule, only update the index."""
     from hierogram.daemon.text.segments import InWords
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule

@@ -39,7 +39,7 @@ def serve(
     }
     configuration = load_configuration(config, **given)
     with open_or_make(configuration.store) as opened:
-        # Before anything is loaded, which takes longer than to look.
+        # Check the lease before the imports, which take longer.
         opened.store.check_lease()
         from hierogram.daemon.serving.service import Daemon
         from hierogram.daemon.serving.service import serve as run
@@ -61,7 +61,7 @@ def serve(
         try:
             run(opened, configuration, config, given, doors)
         except LateError as error:
-            # Python's own end would wait for what the thread is in.
+            # A normal exit of Python would wait for the thread.
             note(f"hierogram: {error}")
             end_now(BAD_INPUT)
 
@@ -87,7 +87,7 @@ def browse(
 
     def ready(url: str, address: str) -> None:
         print(f"{url} at {address}")
-        # Nothing else is printed until it ends; who reads a pipe waits for the address.
+        # Nothing else is printed until the command ends, and readers of a pipe wait for the address.
         sys.stdout.flush()
         note("Ctrl-C ends it")
 

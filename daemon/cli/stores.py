@@ -1,4 +1,4 @@
-"""Commands about a store as a whole: init, status, events."""
+"""Commands for whole stores: init, status, events."""
 
 import json
 import socket
@@ -79,7 +79,7 @@ def init(
         print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name == "bpe_merges":
-                # Long; chosen by --parts-of.
+                # The merges are long, and are set by --parts-of.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         made = opened.settings()
@@ -89,7 +89,7 @@ def init(
 
 
 def _make_parts(words: "GrammarStore", url: str) -> None:
-    """Make a store of the same pairs with words divided into parts."""
+    """Create a store with the same pairs, whose words are split into subwords (BPE)."""
     with (
         words,
         interruptible("pairs may be missing: run the same command again to go on"),
@@ -148,12 +148,12 @@ def status(
 
 
 def _memory_of(writer: "Claim") -> int | None:
-    """Return the bytes that the process holds which writes the store; None where it is on another machine."""
+    """Return the resident memory in bytes of the store's writer, or None if it runs on another machine."""
     return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
 
 def _left_out(now: "StoreStatus") -> str:
-    """Return the share of the expected uses whose rules are too rare in a pair to be counted, by nonterminals."""
+    """Return the share of expected uses of rules that are too rare within a pair to be counted, by nonterminals."""
     whole = now.expected_tokens + sum(now.left_out.values())
     parts = ", ".join(f"{uses:,.0f} of {name}" for name, uses in now.left_out.items() if uses)
     share = f"{sum(now.left_out.values()) / whole:.1%} of all expected uses" if whole else "nothing"
@@ -182,7 +182,7 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
 
 
 def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
-    """Look at a store again and again: on a terminal the display is refreshed, elsewhere each look is printed."""
+    """Poll a store's status. Refresh the display on a terminal; elsewhere print each status."""
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))
         live = None
@@ -221,7 +221,7 @@ def _display(seen: "Glance") -> "RenderableType":
 
     table = Table("source", "target", "uses")
     for rule in seen.latest_rules:
-        # Texts, since words may look like the console's markup.
+        # `Text` prevents words from being parsed as console markup.
         table.add_row(Text(rule["source"]), Text(rule["target"]), f"{rule['uses']:,}")
     heads = _lines(seen._replace(latest_rules=[]))
     return Group(*map(Text, heads), *([table] if seen.latest_rules else []))
@@ -264,7 +264,7 @@ def events(
                 note(f"{plural(page.missed, 'event')} missed: they are no longer kept, the oldest is {page.oldest}")
             for event in page.events:
                 print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _line(event))
-            # Who follows through a pipe reads each event as it comes.
+            # Flush so that readers of a pipe receive each event at once.
             sys.stdout.flush()
             limit -= len(page.events)
             if len(page.events) == _A_LOOK:
@@ -277,7 +277,7 @@ def events(
 
 
 def _line(event: "Event") -> str:
-    """Return an event as a line for people."""
+    """Return an event as a readable line."""
     head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
     if event.rule_id is not None:
         before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "

@@ -1,4 +1,4 @@
-"""Commands that keep a store sound and clean: verify, repair, backup, withdraw."""
+"""Commands that maintain a store: verify, repair, backup, withdraw."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 _NAMED = 20
-"""How many pairs are named, and how many problems."""
+"""Maximum number of pairs and of problems that are listed."""
 
 _MEND = (
     "run `hierogram repair`, which counts everything again from the derivations; the other way is a backup from before"
