@@ -1,1 +1,1 @@
-"""Answers to other people's programs in plain text: translations, what people corrected, nearest pairs."""
+"""Plain-text API for other programs: translations, corrections, similar pairs."""

@@ -10,10 +10,12 @@ from typing import Any
 
 _BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 _RARE = 0.05
-"""A form with a smaller share of a word's uses is taken for a slip."""
+"""Minimum share of a word's uses for a form. A rarer form counts as a slip."""
 _NOUNS = 0.15
-"""Share of capitalized words within sentences from which on capitals are not a sign of names: 0.31 in German news, 0.08
-in English."""
+"""Minimum share of capitalized words within sentences of a language that capitalizes nouns.
+
+The share is 0.31 in German news, 0.08 in English.
+"""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
@@ -23,7 +25,7 @@ _SHORTENED = re.compile(r"['’‘`][a-z]")
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
 _ACCENTS = str.maketrans("", "", "\u0300\u0301\u0313\u0314\u0342")
 _ENOUGH = 1_000
-"""Words within sentences from which on a corpus shows whether its language capitalizes nouns."""
+"""Minimum number of words within sentences from which to detect noun capitalization."""
 _ENDS = re.compile(r"[.!?…。！？؟।።։]\W*$")
 
 
@@ -91,7 +93,7 @@ class Casing:
         return self.language in _DUTCH and _SHORTENED.fullmatch(word) is not None
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the attributes as JSON values, which `Casing.of_plain` reads."""
+        """Return the attributes as JSON values, the input of `Casing.of_plain`."""
         return {
             "forms": {small: list(forms) for small, forms in self.forms.items()},
             "language": self.language,
@@ -101,7 +103,7 @@ class Casing:
 
     @classmethod
     def of_plain(cls, values: Mapping[str, Any]) -> "Casing":
-        """Return the casing of JSON values."""
+        """Return the casing from its JSON values."""
         return cls(**{**values, "forms": {small: tuple(forms) for small, forms in values["forms"].items()}})
 
 
@@ -162,7 +164,7 @@ def _forms(own: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> d
         if (small := own.lower(word)) in capital:
             forms.setdefault(small, []).append((-count, word))
     found = {small: _usual(sorted(some)) for small, some in forms.items()}
-    # A word that is never within a sentence, and that some line begins with in lowercase.
+    # A word that never occurs within a sentence, but begins some line in lowercase.
     return found | {small: (small,) for small in capital & anywhere if small not in found}
 
 
@@ -172,7 +174,7 @@ def _usual(found: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _has_nouns(within: Mapping[str, int]) -> bool:
-    """Return whether so many words within sentences are capitalized that common nouns are among them."""
+    """Return whether the share of capitalized words within sentences shows that common nouns are capitalized."""
     cased = [(word, count) for word, count in within.items() if len(word) > 1 and is_cased(word[0])]
     capital = sum(count for word, count in cased if is_capital(word))
     total = sum(count for word, count in cased if is_lower(word) or is_capital(word))

@@ -1,4 +1,4 @@
-"""The commands that translate and parse, and make what they need: translate, tune, lm, parse."""
+"""Commands for translating and parsing, and for building their inputs: translate, tune, lm, parse."""
 
 import sys
 from collections.abc import Sequence
@@ -63,12 +63,12 @@ class TranslateOutput:
     threads: Threads = None
 
     def __post_init__(self) -> None:
-        """Raise `OptionError` where options contradict each other."""
+        """Raise `OptionError` if options contradict each other."""
         if self.html and self.text is False:
             raise OptionError("html", "translations of HTML are text, and --no-text asks for tokens: give one of them")
 
     def format(self, usual: str) -> str:
-        """Return what text is, by these options, or else as is `usual`."""
+        """Return the text format that these options select, or `usual` by default."""
         if self.html:
             return "html"
         return usual if self.text is None else "text" if self.text else "tokens"
@@ -110,7 +110,7 @@ def translate(
         format = wanted.format(texts.usual)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not wanted.html:
-            # Each line as soon as it is there.
+            # Translate each line as soon as it is read.
             for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
                 line = without_mark(typed).decode(errors="replace").rstrip("\r\n")
                 if number == 1:
@@ -132,7 +132,7 @@ def translate(
 
 
 def _tell(decoder: "Decoder") -> None:
-    """Print notes on the language model, and on rules and weights that are not used."""
+    """Print notes on the language model, and on unused rules and weights."""
     grammar = decoder.translator().grammar
     if decoder.resources.store_model is not None:
         note(f"language model: {decoder.resources.model_name()} (--lm names another)")
@@ -147,7 +147,7 @@ def _tell(decoder: "Decoder") -> None:
 
 
 class _Writer:
-    """Writes translations in what was asked for, in order; a context manager."""
+    """Context manager that writes translations in input order and in the selected output format."""
 
     def __init__(self, wanted: TranslateOutput, name: str) -> None:
         self.wanted = wanted
@@ -175,7 +175,7 @@ class _Writer:
         self._stack.__exit__(*error)
 
     def write(self, number: int, translation: "TextTranslation") -> None:
-        """The translations of line `number`."""
+        """Write the translations of line `number`."""
         if translation.divided:
             words = plural(len(translation.translation.source), "word")
             told = f"in {translation.translation.parts} parts"

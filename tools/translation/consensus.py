@@ -1,8 +1,8 @@
-"""Minimum Bayes risk decoding: of the likeliest translations of a sentence, take the one that is most like all of them.
+"""Minimum Bayes risk decoding: choose the translation that is most similar to the likeliest translations of a sentence.
 
-It has the least expected loss [Kumar & Byrne 2004], where the loss is 1 less chrF++ [Popović 2017]. Where
-little was learned, the single likeliest translation often owes its place to a word or two that are badly known.
-A class model, which n-grams that nobody has seen do not stop, has its say in what is likely.
+This translation has the least expected loss [Kumar & Byrne 2004]. The loss is 1 − chrF++ [Popović 2017]. If little was
+learned, the single likeliest translation often ranks first because of one or two poorly estimated words. A class model,
+which also scores unseen n-grams, contributes to the likelihoods.
 """
 
 import math
@@ -15,25 +15,30 @@ from numpy.typing import NDArray
 from hierogram.samplers.language_models.classes import ClassModel
 
 CANDIDATES, MORE_CANDIDATES = 50, 150
-"""Translations, of different words, among which there is one to be found; and of which they are the likeliest, where a
-class model says what is likely, too."""
+"""Number of candidates to choose from, and number of decoded translations with a class model.
+
+All candidates have different words. The class model selects the likeliest decoded translations.
+"""
 _LETTERS, _WORDS = 6, 2
-"""The longest n-grams of chrF++, of letters and of words."""
+"""Lengths of the longest n-grams of chrF++: letters and words."""
 _RECALL = 2.0
-"""Weight of recall beside precision: β."""
+"""Weight β of recall relative to precision."""
 _SHARP = 0.5
-"""The power to which likelihoods are taken: those of weights that nobody has tuned are too sure of themselves."""
+"""Exponent of the likelihoods. Likelihoods under untuned weights are overconfident."""
 _OF_CLASSES, _PER_LETTER = 0.5, 0.8
-"""Weight of a class model's log-likelihood, and the share of its mean by letter that a text gets for each of its own.
-Without such a share short texts would win; by the whole of it texts become longer by 3 %, and BLEU falls."""
+"""Weight of the class model's log-likelihood, and the share of its mean per letter to subtract.
+
+The share is subtracted for each letter of a text. Without it short texts would win. With the whole mean, texts
+become 3 % longer and BLEU falls.
+"""
 
 
 def with_classes(
     texts: Sequence[Sequence[str]], scores: NDArray[np.float64], classes: ClassModel
 ) -> NDArray[np.float64]:
-    """Return log-likelihoods (natural) of texts, of words each, float64[k], with a class model's share in them.
+    """Return natural log-likelihoods float64[k] of tokenized texts, with the class model's score added.
 
-    That is without most of what it owes to lengths; docs/model.md, section 9.
+    Most of the class model's length bias is removed; see docs/model.md, section 9.
     """
     found = math.log(10) * classes.scores(texts)
     letters = np.array([sum(map(len, text)) for text in texts])
@@ -42,9 +47,9 @@ def with_classes(
 
 
 def most_agreed(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
-    """Return the place of the text, of words each, whose expected chrF++ is the highest; the first of equals.
+    """Return the index of the tokenized text with the highest expected chrF++, the first one in a tie.
 
-    `scores` are log-likelihoods, float64[k], but for a constant. Only the likeliest texts are looked at.
+    `scores` are log-likelihoods float64[k] up to a constant. Only the likeliest texts are considered.
     """
     likeliest = np.argsort(-scores, kind="stable")[:CANDIDATES]
     likely = np.exp(_SHARP * (scores[likeliest] - scores.max()))
@@ -52,7 +57,7 @@ def most_agreed(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> 
 
 
 def likenesses(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """Return chrF++ of each text, from 0 to 1, where each is the reference, float64[text, reference]."""
+    """Return chrF++ (0 to 1) of each text against each text as reference, float64[text, reference]."""
     number = len(texts)
     precision, recall, orders = np.zeros((3, number, number))
     letters = [[ord(letter) for word in text for letter in word] for text in texts]
@@ -72,7 +77,7 @@ def likenesses(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
 
 def _ngram_counts(units: Sequence[Sequence[int]], longest: int) -> list[NDArray[np.int32]]:
-    """Return how often each text has each n-gram of its units, int32[text, n-gram], for each length up to a longest."""
+    """Return the n-gram counts of each text, int32[text, n-gram], for each length up to `longest`."""
     _, flat = np.unique(np.array([unit for own in units for unit in own], np.int64), return_inverse=True)
     bounds = [0, *accumulate(map(len, units))]
     singles = [flat[start:stop] for start, stop in pairwise(bounds)]
@@ -80,7 +85,7 @@ def _ngram_counts(units: Sequence[Sequence[int]], longest: int) -> list[NDArray[
     grams, found = singles, []
     for length in range(1, longest + 1):
         if length > 1:
-            # An n-gram is one that is shorter by a unit, and the unit behind it.
+            # Extend each n-gram by the unit after it.
             grams = [own[:-1] * different + single[length - 1 :] for own, single in zip(grams, singles, strict=True)]
         _, flat = np.unique(np.concatenate(grams), return_inverse=True)
         bounds = [0, *accumulate(map(len, grams))]

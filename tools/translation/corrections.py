@@ -1,4 +1,7 @@
-"""Hold what people say a text means: a pair of its own, learned as every pair is, and known word for word at once."""
+"""Users' corrections, stored and learned as pairs.
+
+A correction replaces the translation of exactly its text at once.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,27 +21,27 @@ from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
 
 CORPUS = "corrections"
-"""Corpus of what people corrected."""
+"""Corpus of corrections."""
 
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
 Withdraw = Callable[[Sequence[int]], object]
-"""Has pairs leave the store, and waits for it for a while."""
+"""Callback that withdraws pairs from the store, and waits for this up to a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A correction as it was taken: the number of its pair, and those of the pairs whose place it takes."""
+    """Stored correction: the id of its pair, and the ids of the pairs that it replaces."""
 
     pair: int
     replaced: list[int]
 
 
 class Corrections:
-    """Corrections of a store: a pair each in the corpus `corrections`, whose id begins as that of all of its text.
+    """Corrections of a store, one pair each in the corpus `corrections`.
 
-    The newest of a text holds. It is stored before the older ones leave, so that a correction is always known. May be
-    used from several threads.
+    Pair ids begin with a digest of the source text. The newest correction of a text is valid. It is stored before older
+    ones are withdrawn, so that a text never lacks its correction. Safe to use from several threads.
     """
 
     def __init__(self, store: Store, reader: Reader, withdraw: Withdraw) -> None:
@@ -49,9 +52,9 @@ class Corrections:
     def known(self, text: str, html: bool = False) -> str | None:
         """Return the newest correction of exactly this text, or None.
 
-        It begins with a capital if the text does. In `html` a correction without markup is escaped.
+        It begins with a capital if the text does. With `html`, a correction of text without markup is escaped.
         """
-        # Storing corrections does not need these modules.
+        # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import casing_of, first_cased
 
         found = self._found(text)
@@ -67,19 +70,23 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> Correction:
-        """Take a correction in place of those of the same text; raises `InputError` where it makes no pair."""
+        """Store a correction that replaces earlier corrections of the same text.
+
+        Raises `InputError` if it is not a valid pair.
+        """
         check_takes(self._store, PAIRS)
         earlier = self._found(text)
         own = _half(text) + _half(translation)
         if earlier and earlier[0].external_id == own:
             return Correction(earlier[0].id, [])
         if any(pair.external_id == own for pair in earlier):
-            # It was said before what it replaces now, and would be taken for known while it leaves.
+            # The same correction is older than the one it replaces now, so it must be withdrawn and stored as the
+            # newest.
             self._withdraw([pair.id for pair in earlier])
         texts = pipeline_of(self._store.settings())
         source, target = _line(text), _line(translation)
         if texts.rules is None:
-            # The store takes tokens, and people write text.
+            # The store takes tokens, but corrections are running text.
             source, target = texts.running().pair(source, target)
         given = GivenPairs([{"source": source, "target": target, "id": own}], origin)
         report = ingest(self._store, given, CORPUS)
@@ -101,5 +108,5 @@ def _line(text: str) -> str:
 
 
 def _half(text: str) -> str:
-    """Return half of a correction's id, by its text but for white space: those of a text stand side by side."""
+    """Return one half of a correction's id: a digest of a text, with whitespace normalized."""
     return blake2b(_line(text).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -11,18 +11,18 @@ from hierogram.daemon.text.kept import TAG, Kept, kept_in
 from hierogram.tools.translation.fixed_words import MARKED
 
 TEXT, HTML = "text", "html"
-"""What running text is written in."""
+"""Formats of running text."""
 
 
 class AttachedTag(str):
-    """Markup without words that belongs to the word before it, such as the mark of a footnote."""
+    """Markup without words that is attached to the word before it, such as a footnote mark."""
 
 
 @dataclass
 class Pair:
-    """A beginning and an ending tag, their positions in a paragraph's text, and the pairs between them.
+    """Opening and closing tag, their positions in the paragraph's text, and the tag pairs inside them.
 
-    Markup without words, such as a comment, is a pair whose `closing` is empty.
+    Markup without words, such as a comment, is a pair with an empty `closing`.
     """
 
     opening: str
@@ -34,10 +34,9 @@ class Pair:
 
 @dataclass
 class Paragraph:
-    """Text to be translated as a whole: in NFC, without the tags that come in pairs.
+    """Unit of text to translate: in NFC, without paired tags.
 
-    `kept` are parts that stay as they are, `given` those among them with translations of their own, by their start.
-    `written` makes of text what the document has for it.
+    `kept` are the spans that are not translated. `given` maps the start of some of these spans to given translations.
     """
 
     text: str
@@ -55,7 +54,7 @@ Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
-    """Return the paragraphs of a text, and what stands between them; with `markup`, some have given translations."""
+    """Return the paragraphs of a text and the strings between them. With `markup`, given translations are read."""
     if format == HTML:
         return _Blocks(markup).parts(text)
     parts: list[Part] = []
@@ -81,7 +80,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(text: str, markup: bool) -> list[_Piece]:
-    """Return a line of plain text by pieces."""
+    """Return the pieces of a line of plain text."""
     if "<" not in text:
         return [_Piece(_TEXT, text)]
     pieces, at = [], 0
@@ -107,7 +106,7 @@ def _tag(match: re.Match[str]) -> _Piece:
 
 
 def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
-    """Yield the paragraph that pieces are; in HTML, tags without their other half stand between several."""
+    """Yield the paragraphs of some pieces. In HTML an unpaired tag separates paragraphs."""
     partner = _partners(pieces)
     inside, start = 0, 0
     for k, piece in enumerate(pieces):
@@ -122,7 +121,7 @@ def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
 
 
 def _partners(pieces: list[_Piece]) -> dict[int, int]:
-    """Return the places of tags that belong together, each by the other; those between them have theirs there, too."""
+    """Return the index of the partner of each paired tag. Pairs are properly nested."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for k, piece in enumerate(pieces):
@@ -188,15 +187,15 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
 _MARK = re.compile(
     r"\s*(?:[\[(]\s*(?:\w+\s)?\w{1,4}(?:\s*[,;–-]\s*\w{1,4})*\s*[\])]|\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*|[^\w\s]{1,3})\s*"
 )
-"""The mark of a footnote: `1`, `[2]`, `[note 3]`, `4, 5`, `*`."""
+"""Footnote mark: `1`, `[2]`, `[note 3]`, `4, 5`, `*`."""
 _LETTER_MARK = re.compile(r"\s*[^\W\d_]\s*")
-"""A mark as well, except directly after a word or number, where it is an ordinal's ending."""
+"""Footnote mark that is a letter, except directly after a word or number, where it is an ordinal ending."""
 _READINGS = frozenset(("rt", "rtc", "rp"))
 """Elements of ruby text with the pronunciation of the text before them."""
 
 
 def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], before: str) -> bool:
-    """Return whether an element has no words to translate: a comment, the mark of a footnote, a pronunciation.
+    """Return whether an element has no words to translate: a comment, a footnote mark, a pronunciation.
 
     `before` is the text before the element.
     """
@@ -210,7 +209,7 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
         text = "".join(one.written for one in inside if one.kind == _TEXT)
         is_mark = _MARK.fullmatch(text) or (_LETTER_MARK.fullmatch(text) and not before[-1:].isalnum())
         return bool(is_mark) and all(one.kind in (_TEXT, _OPEN, _CLOSE) for one in inside)
-    # An empty element, or one around such elements, as a link is around the mark of a footnote.
+    # An empty element, or an element around such elements, such as the link around a footnote mark.
     k, found = start + 1, not inside
     while k < end - 1:
         after = partner[k] + 1 if k in partner and pieces[k].kind == _OPEN else k + 1
@@ -262,7 +261,7 @@ _NOT_TRANSLATED = re.compile(
 
 
 class _Blocks:
-    """Divides HTML: inline tags are of a paragraph, all others stand between."""
+    """HTML splitter: inline tags belong to paragraphs, all other tags separate them."""
 
     def __init__(self, markup: bool) -> None:
         self._markup = markup
@@ -317,7 +316,7 @@ _MARKED_OR_PIECE = re.compile(
 
 
 def _end_of(text: str, name: str, at: int) -> int:
-    """Return where an element ends that begins before `at`; where it does not end, the text's end."""
+    """Return the end of the element that begins before `at`, or the end of the text if it is not closed."""
     deep = 1
     for match in re.finditer(rf"<(/)?{re.escape(name)}(?=[\s/>])[^>]*>", text[at:], re.IGNORECASE):
         if match.group().endswith("/>"):

@@ -1,4 +1,4 @@
-"""The command that compares translations, links or trees with right ones: evaluate."""
+"""Command that compares translations, links or trees with references: evaluate."""
 
 from dataclasses import asdict
 from typing import Annotated

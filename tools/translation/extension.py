@@ -1,4 +1,4 @@
-"""What translation adds to the daemon: the section `[translating]`, routes, a page, compiled kernels."""
+"""Translation extension of the daemon: the section `[translating]`, routes, a page, compiled kernels."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

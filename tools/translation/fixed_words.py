@@ -1,4 +1,4 @@
-"""Parts of a sentence whose translation is given: by markup in the text, or by a glossary."""
+"""Given translations of parts of a sentence, from markup in the text or from a glossary."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ MARKED = re.compile(
 _ALTERNATIVES = "||"
 _CLUSTER = regex.compile(r"\X")
 TOKENS_LINE = "# tokens"
-"""The first line of a glossary whose words are tokens."""
+"""First line of a glossary whose entries are tokens."""
 
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePart:
-    """Words one after the other; with `given`, their possible translations.
+    """Consecutive words, with their possible translations in `given`.
 
-    `written` are the same words in the letters of the text, where the grammar may know them in others.
+    `written` are the words as spelled in the text, if the grammar's spelling differs.
     """
 
     words: Words
@@ -38,14 +38,14 @@ class SentencePart:
 
 
 def split_words(text: str) -> Words:
-    """Return the tokens of a text, which are separated by spaces or tabs."""
+    """Return the tokens of a text, separated by spaces or tabs."""
     return tuple(word for word in text.replace("\t", " ").split(" ") if word)
 
 
 def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart]:
-    """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, as `texts` makes them.
+    """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, tokenized by `texts`.
 
-    Several translations are separated by two bars; an empty one drops the words.
+    Two bars separate alternative translations. An empty alternative drops the words.
     """
     parts: list[SentencePart] = []
     at = 0
@@ -60,11 +60,11 @@ def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart
 
 
 class Glossary:
-    """Given translations of words and phrases; the longest that matches is taken, from left to right.
+    """Given translations of words and phrases. Matching is greedy from left to right, longest entry first.
 
-    An entry matches words as they are written. Where it has small letters, the words, or the first one, may begin with
-    capital ones; in a sentence of capital letters alone any entry matches. In scripts that are written without spaces
-    entries are also found inside the text between two spaces, see `divide`.
+    An entry matches words in its own spelling. Lowercase words of an entry also match if all of them, or the first one,
+    are capitalized in the text. In a sentence in capitals case is ignored. In scripts without spaces, entries are also
+    found inside the text between two spaces, see `divide`.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Glossary:
         casing: Casing = NO_CASING,
         segmented: bool = False,
     ) -> None:
-        """`casing` is that of the source language. With `tokens` the entries are tokens, whatever sentences are.
+        """Index the entries. `casing` is the casing of the source language. With `tokens`, entries are tokens.
 
-        `segmented`: a package finds the words of sentences in a script without spaces.
+        `segmented`: whether a package segments the words of sentences in a script without spaces.
         """
         self._entries = dict(entries or {})
         self._tokens = tokens
@@ -95,7 +95,7 @@ class Glossary:
             self._small.setdefault(self._lower(words), given)
 
     def through(self, texts: TextPipeline) -> "Glossary":
-        """Return the same glossary, its words as text of sentences becomes."""
+        """Return this glossary with its entries processed by a text pipeline as sentences are."""
         if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
@@ -106,9 +106,9 @@ class Glossary:
         return Glossary(entries, casing=casing_of(texts.source.language), segmented=texts.source.rules.segmented)
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
-        """Divide words of scripts without spaces so that an entry inside them has the words that it has by itself.
+        """Split words of scripts without spaces so that a glossary entry inside them matches.
 
-        If a package finds the words, entries are made of whole words, otherwise of whole syllables.
+        If a package segments words, entries consist of whole words, otherwise of whole syllables.
         """
         if not self._unspaced:
             return list(words)
@@ -119,11 +119,11 @@ class Glossary:
         return found
 
     def divide_words(self, words: Words) -> Words:
-        """Return the words of a sentence divided as by `divide`."""
+        """Return the words of a sentence split as by `divide`."""
         return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
 
     def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
-        """Yield words without spaces between them, divided at the entries in them."""
+        """Yield words without spaces between them, split at the glossary entries in them."""
         text = "".join(word.token for word in run)
         starts = [word.start + k for word in run for k in range(len(word.token))]
         ends = [end for word in run for end in (*range(word.start + 1, word.start + len(word.token)), word.end)]
@@ -143,7 +143,7 @@ class Glossary:
             at = last
 
     def _within(self, text: str, places: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
-        """Yield the spans of entries in text that begin and end at certain places, the longest from left to right."""
+        """Yield the spans and entries found in a text from left to right, longest first, between `places`."""
         at = 0
         for first in places:
             for last in reversed(places):
@@ -155,7 +155,7 @@ class Glossary:
                     break
 
     def _places(self, run: Sequence[TextWord]) -> list[int]:
-        """Return the places in words without spaces between them where entries may begin and end."""
+        """Return the positions in words without spaces at which entries may begin and end."""
         places, at = [], 0
         for word in run:
             whole = self._segmented or word.token[-1] in SYLLABLE_ENDS
@@ -164,7 +164,7 @@ class Glossary:
         return [*places, at]
 
     def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
-        """Yield the parts, those without a given translation divided where the glossary has one."""
+        """Yield the parts. Parts without a given translation are split at glossary matches."""
         if not self._longest:
             yield from parts
             return
@@ -189,7 +189,7 @@ class Glossary:
                 yield SentencePart(words[plain:])
 
     def _given(self, words: Words, shouted: bool) -> tuple[Words, ...]:
-        """Return the translations of words as they are written, of a sentence that may be `shouted`; none: no entry."""
+        """Return the translations of words, or nothing if no entry matches. `shouted`: the sentence is in capitals."""
         begun = tuple(map(self._casing.uncapitalize, words))
         for form in (words, (begun[0], *words[1:]), begun):
             if given := self._entries.get(form):
@@ -201,11 +201,11 @@ class Glossary:
 
 
 def read_glossary(path: str) -> Glossary:
-    """Read a glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
+    """Read a glossary with one entry a line: words, a tab, and their translation. Repeated words add alternatives.
 
-    Passed over are empty lines, notes (# and a space, or # and no tab), and a header `source`, tab, `target`. Where the
-    first line is `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the
-    line.
+    Empty lines, notes (# and a space, or # and no tab), and a header `source`, tab, `target` are skipped. If the first
+    line is `# tokens`, words are tokens, as in the output of `hierogram terms`. Raises `InputError` with the line
+    number if a line is invalid.
     """
     tokens = False
     entries: dict[Words, list[Words]] = {}

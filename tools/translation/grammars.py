@@ -1,4 +1,4 @@
-"""Grammars to translate with: packed from rules of files or of a store, or mapped into memory from our binary form."""
+"""Translation grammars: packed from rules of files or of a store, or memory-mapped from our binary form."""
 
 import json
 import math
@@ -44,7 +44,7 @@ from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRul
 
 
 def read_weights(path: str) -> dict[str, float]:
-    """Return the table `weights` of a TOML file; raises `InputError`."""
+    """Return the table `weights` of a TOML file. Raises `InputError` if it is missing or invalid."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -59,18 +59,18 @@ def read_weights(path: str) -> dict[str, float]:
 
 
 def write_weights(path: Path, weights: Mapping[str, float]) -> None:
-    """Write a file that `read_weights` reads, which appears when it is whole."""
+    """Write a file for `read_weights` atomically."""
     with written(path) as file:
         file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
 def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a table, the last one empty: numbers, texts and lists; what is None is left out."""
+    """Return the lines of a TOML table, with an empty last line. None values are omitted."""
     lines = [title]
     for name, value in values.items():
         plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
         if value is not None:
-            # Texts, numbers and lists of JSON are those of TOML.
+            # JSON numbers, strings and lists are valid TOML.
             lines.append(f"{name if plain else _json(name)} = {_json(value)}")
     return [*lines, ""]
 
@@ -81,21 +81,21 @@ _json = partial(json.dumps, ensure_ascii=False)
 _KIND, _VERSION = "grammar", 7
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
-"""The format whose features a store's grammar has."""
+"""Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Pairs from which the case of words and the lengths of texts are learned."""
+"""Number of pairs from which casing and text lengths are learned."""
 _USUAL = 0.9
-"""The share of pairs that have no more sentences than are translated together."""
+"""Quantile of the number of sentences of a pair that are translated together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
-"""A token that ends a sentence, and what stands behind the last word of a line."""
+"""Token that ends a sentence, and the characters after the last word of a line."""
 _MEMORY = 1 << 30
-"""Bound of the scratch database's memory, bytes."""
+"""Memory limit of the scratch database, bytes."""
 
 
 class TextLengths(NamedTuple):
-    """Letters of target sides by those of source sides, and of a target word; 0 where nobody knows.
+    """Target letters per source letter, and target letters per target word; 0 if unknown.
 
-    `sentences` are those that a source side has, at most in nine tenths of the pairs.
+    `sentences` is the 0.9 quantile of the number of sentences of a source side.
     """
 
     ratio: float
@@ -108,14 +108,14 @@ UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class TranslationGrammar:
-    """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
+    """Packed grammar with its vocabularies, feature names, and counts of excluded rules.
 
     Attributes
     ----------
     packed
         The rules.
     source_words, target_words
-        The words of each side, by their numbers.
+        Vocabulary of each side, by word number.
     labels, features
         Names of the labels and features.
     circular
@@ -129,7 +129,7 @@ class TranslationGrammar:
     lengths
         Lengths of the store's pairs.
     source_numbers, target_numbers
-        Numbers of the words.
+        Word numbers by word.
     alone
         Numbers of the source words that have a rule of their own.
     """
@@ -162,7 +162,7 @@ def packed(
     texts: TextPipeline = AS_IT_IS,
     casings: tuple[Casing, Casing] = (NO_CASING, NO_CASING),
 ) -> TranslationGrammar:
-    """Return the grammar of the rules up to a scope, for text that goes through `texts`."""
+    """Return the packed grammar of rules up to a maximum scope, for text that `texts` processes."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
     return TranslationGrammar(
@@ -178,9 +178,9 @@ def packed(
 
 
 def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
-    """Return the grammar of a file in our binary form, of a file of rules, or of a version's folder.
+    """Return the grammar of a file in our binary form, of a rule file, or of a version's folder.
 
-    Raises `InputError`.
+    Raises `InputError` if it cannot be read.
     """
     if is_of_kind(path, _KIND):
         return read_grammar(path)
@@ -190,7 +190,7 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
 
 
 def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
-    """Return the casing of both sides of rules, in which words that follow another symbol are within sentences."""
+    """Return the casing of both sides of rules. A word after another symbol counts as within a sentence."""
     languages = texts.languages or (None, None)
     if texts.lower or texts.joins:
         return casing_of(languages[0]), casing_of(languages[1])
@@ -211,12 +211,12 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
 
 
 def is_grammar(path: str) -> bool:
-    """Return whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
+    """Return whether a path names a grammar: a folder, a file in our binary form, or a file with an export's suffix."""
     return Path(path).is_dir() or is_of_kind(path, _KIND) or promised_format(path) is not None
 
 
 def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
-    """Write a grammar in our binary form; raises `ExportError`."""
+    """Write a grammar in our binary form. Raises `ExportError` if the file cannot be written."""
     arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
@@ -231,7 +231,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
 
 
 def read_grammar(path: str) -> TranslationGrammar:
-    """Return the grammar of a file in our binary form; raises `InputError`."""
+    """Return the grammar of a file in our binary form. Raises `InputError` if it is damaged or not a grammar."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
         grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
@@ -254,23 +254,23 @@ def read_grammar(path: str) -> TranslationGrammar:
 
 
 class StoreGrammar:
-    """The grammar of a store, its counts, filters and features as the options say: read as a whole, and then with the
-    rules that new pairs bring.
+    """Grammar of a store, with counts, filters and features from the export options.
 
-    Sides and links come as lines, features as columns of numbers. One thread at a time may use it. Raises
-    `WrongKindError` where the store's rules do not have two sides each, `NothingLearnedError` where there are none.
+    It is read as a whole, and then extended by the rules of new pairs. Not thread-safe. Raises `WrongKindError` if the
+    store's rules do not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules
+    are left after filtering.
     """
 
     grammar: TranslationGrammar
     position: int
-    """Store position at which it was read as a whole."""
+    """Store position of the last full read."""
 
     def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
         notation = notation_of(store.settings().grammar)
         if TRANSLATION not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
         self.grows = LINKS in notation.offers
-        """Whether new pairs can be added: where rules' links come from pairs."""
+        """Whether new pairs can be added, which requires rules with links from pairs."""
         self._store = store
         self._max_scope = max_scope
         self._plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=not self.grows)
@@ -294,15 +294,15 @@ class StoreGrammar:
             casings, lengths = _casings(*sides, texts), _lengths(*sides)
             self.position = snapshot.position()
             self._since = ReadState(*snapshot.newest(), seen)
-        # The scratch database and what it holds are gone by now.
+        # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)
         self.grammar = replace(packed(table, max_scope, texts, casings), lengths=lengths)
 
     def add_new_pairs(self) -> bool:
-        """Add the rules that pairs have brought since the last time, with features of now; returns whether there are.
+        """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
 
-        All others stay as they were. Some rules of new pairs come with the next whole reading alone: compositions,
-        which sums of sides lack till then, and those that the store had already and the filters left out.
+        Existing rules do not change. Some rules of new pairs are added only by the next full read: compositions, which
+        lack sums of sides until then, and rules that were in the store before and were filtered out.
         """
         if not self.grows:
             return False
@@ -331,7 +331,7 @@ class StoreGrammar:
             yield snapshot, database
 
     def _take(self, database: Scratch, rules: str) -> float:
-        """Read rules of the view `scored`; returns how often all are seen, 0 without a rule."""
+        """Read rules of the view `scored`. Returns the total count of all rules, 0 without a rule."""
         columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
@@ -342,7 +342,7 @@ class StoreGrammar:
 
 
 def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return both sides of the store's first pairs, in words."""
+    """Return both sides of the store's first pairs as words."""
     sources: list[str] = []
     targets: list[str] = []
     for _, lines in snapshot.pair_blocks(columns=("source", "target")):

@@ -1,4 +1,4 @@
-"""English names of languages by their codes, for menus of other programs."""
+"""English names of languages by their codes, for menus of client programs."""
 
 _NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
@@ -22,10 +22,10 @@ _NAMES = {
 
 
 def base(code: str) -> str:
-    """Return a language's code without a region or script."""
+    """Return a language code without its region and script."""
     return code.replace("_", "-").partition("-")[0].lower()
 
 
 def named(code: str) -> str:
-    """Return a language's English name; its code, where it is not among those that are known here."""
+    """Return the English name of a language, or its code if the name is not known."""
     return _NAMES.get(base(code), code)

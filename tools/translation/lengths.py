@@ -1,13 +1,12 @@
-"""Translations at least as long as those of the store's pairs: where nobody has tuned weights, that of words is fitted.
+"""Length fitting: with untuned weights, the weight of words is chosen for each sentence to match the store's lengths.
 
-How much a target word has to be worth depends on the language model, on how well sentences are known, and on what a
-word is: parts of words, in some languages. So a sentence whose translation is too short is decoded with higher weights
-of words, until it is about as long as sentences of its length are in the store. One that is longer stays as it is: its
-words are wanted by its rules, and to leave them out costs more than they do. This needs no text but the sentence, and
-nothing before it changes it.
+The best weight of target words depends on the language model, on how well a sentence is covered, and on whether tokens
+are words or parts of words. If a translation is too short, the sentence is decoded with higher weights of words until
+its length matches the store's length ratio. A longer translation is not shortened: its rules require its words, and
+omitting them costs more. The fit depends on the sentence alone, not on earlier ones.
 
-Letters and words count half each. By letters alone a translation that is made of short words, as one of little is, is
-made so long that it has too many words.
+The length is the mean of letters and words. By letters alone, a translation into short words, common with little
+training data, would get too many words.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,22 +21,21 @@ from hierogram.storage.records import PART_MARK
 from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
 
 STEP = 0.125
-"""Between two weights of words that are tried."""
+"""Step between the word weights that are tried."""
 HIGHEST = 12
-"""Steps that a weight may be above the one that is built in."""
+"""Maximum number of steps above the default weight."""
 STRIDE = 4
-"""Steps from one weight to the next, until one is known by which a translation is too long."""
+"""Steps to the next weight until a translation is too long."""
 NARROWER = 4
-"""A length is sought by this part of the pops."""
+"""Divisor of the pop limit during the length search."""
 NEAR, SLACK = 0.05, 4.0
-"""The share of its length that a translation may be too short, or too long where it was lengthened; so many letters are
-always near enough."""
+"""Accepted deviation from the wanted length: a share of it, or this number of letters if that is more."""
 
 
 def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
-    """Return how long the texts are that a grammar was learned from; None: not known.
+    """Return the lengths of the texts that a grammar was learned from, or None if they are unknown.
 
-    Where the grammar does not say it, they are those of the uses of its rules, which leave out what is not aligned.
+    If the grammar does not contain them, they are estimated from the uses of its rules, without unaligned words.
     """
     if grammar.lengths.ratio:
         return grammar.lengths
@@ -58,24 +56,25 @@ def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
 
 
 def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
-    """Return the letters of each word, or part of a word, int64[len(words)]."""
+    """Return the number of letters of each word or word part, int64[len(words)]."""
     return np.array([len(joined(word)) for word in words], np.int64)
 
 
 def words_begun(tokens: Sequence[str]) -> NDArray[np.int64]:
-    """Return for each word, or part of a word, whether a word begins with it, int64[len(tokens)]."""
+    """Return 1 for each token that begins a word and 0 for other word parts, int64[len(tokens)]."""
     return np.array([not token.startswith(PART_MARK) for token in tokens], np.int64)
 
 
 class LengthFitter:
-    """Decodes sentences to a length; may be used from several threads."""
+    """Decoder that fits the length of translations. Safe to use from several threads."""
 
     def __init__(
         self, decoder_of: Callable[[float, int], Decoder], target_words: Sequence[str], lengths: TextLengths
     ) -> None:
-        """`decoder_of` makes a decoder whose weight of words is off by so much, and whose pops are divided by so many.
+        """Compute the lengths of the known target words.
 
-        `target_words` are those of the grammar by their numbers, `lengths` those of `text_lengths`.
+        `decoder_of` makes a decoder, given the increase of its weight of words and the divisor of its pops.
+        `target_words` is the grammar's target vocabulary, `lengths` the result of `text_lengths`.
         """
         self._decoder_of = decoder_of
         self._lengths = lengths
@@ -91,21 +90,21 @@ class LengthFitter:
         *,
         distinct: bool = False,
     ) -> Decoded:
-        """Return derivations by the weight of words that comes nearest to the length that is wanted, of a few.
+        """Return derivations under the tried weight of words whose length is nearest to the wanted length.
 
-        `source` are the sentence's words, `own` the target words that are none of the grammar's, by their numbers.
+        `source` are the sentence's words. `own` are the target words outside the grammar's vocabulary, by number.
         """
         lengths = np.concatenate([self._known, self._of(own)])
         step = self._nearest(sentence, self._lengths.ratio * float(letters_of(source).sum()), lengths)
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
     def _of(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """Return the length of each target word, or part of one: its letters, and those of a word where one begins."""
+        """Return the length of each token: half its letters, plus half an average word if it begins a word."""
         found: NDArray[np.float64] = (letters_of(words) + self._lengths.word * words_begun(words)) / 2
         return found
 
     def _nearest(self, sentence: InputSentence, wanted: float, lengths: NDArray[np.float64]) -> int:
-        """Return the step, the lowest or one above, whose best translation is long enough, by a narrower search."""
+        """Return the step whose best translation is nearest to the wanted length, found with fewer pops."""
         low, high, step = 0, HIGHEST, 0
         nearest, off = 0, float("inf")
         shorter, longer = (0, 0.0), None
@@ -116,11 +115,11 @@ class LengthFitter:
                 nearest, off = step, abs(length - wanted)
             if off <= max(SLACK, NEAR * wanted):
                 break
-            # The more a word weighs, the longer is what is found.
+            # The length of the best translation increases with the weight of words.
             if length < wanted:
                 low, shorter, step = step + 1, (step, length), step + STRIDE
             else:
-                # Where that is so from the beginning the search ends.
+                # The search ends here if the first translation is too long.
                 high, longer = step - 1, (step, length)
             if longer is not None:
                 (left, few), (right, many) = shorter, longer

@@ -1,4 +1,4 @@
-"""Translators from what a command or a configuration names: a grammar, weights, a language model, a glossary."""
+"""Translators from the options of a command or configuration: grammar, weights, language model, glossary."""
 
 import threading
 import time
@@ -24,18 +24,18 @@ from hierogram.tools.translation.store_models import StoreModel, model_of_store
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
 _ALIKE_IN_SMALL_STORES = 0.75
-"""Share of its letters by which a known word stands in for an unknown one there, where nobody says another."""
+"""Default similarity from which a known word stands in for an unknown one if the store is small."""
 
 
 NO_MODEL = "none"
-"""The language model's name in options of those who want none."""
+"""Option value for no language model."""
 
 
 @dataclass(frozen=True)
 class TranslationResources:
     """All resources of a translator except the grammar: options, weights, language model, glossary.
 
-    `store_model` is the language model if it is that of the store's target side.
+    `store_model` is set if the language model is built from the store's target side.
     """
 
     options: TranslateOptions
@@ -44,13 +44,13 @@ class TranslationResources:
     glossary: Glossary
     store_model: StoreModel | None = None
     max_words: int = MAX_WORDS
-    """Longer sentences are translated in parts."""
+    """Maximum words of a sentence. Longer sentences are translated in parts."""
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
-        """Return what is done to sentences for a grammar: what its store does, or what the options say.
+        """Return the text pipeline for a grammar: from the options, else from the grammar's store.
 
-        Raises `UsageError` where the options name other languages than those of the grammar's store.
+        Raises `UsageError` if the options name other languages than the grammar's store.
         """
         options = self.options
         if options.tokenized:
@@ -60,13 +60,13 @@ class TranslationResources:
         return pipeline_of(grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
-        """Return a translator with a grammar, under other weights if there are any."""
+        """Return a translator with a grammar, optionally with other weights."""
         options, texts = self.options, self.texts(grammar)
         untuned = weights is None and options.weights is None
         small = options.low_resource or bool(grammar.texts.joins)
         usual = _ALIKE_IN_SMALL_STORES if small else 0.0
         if texts not in self._glossaries:
-            # Made once, as tuning makes a translator in each round.
+            # Cached because tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
         return Translator(
             grammar,
@@ -81,12 +81,12 @@ class TranslationResources:
         )
 
     def grammar(self, path: str) -> TranslationGrammar:
-        """Return the grammar of a file."""
+        """Return the grammar of a file. Raises `InputError` if it cannot be read."""
         with progress("read the grammar", "rules") as shown:
             return open_grammar(path, self.options.max_scope, shown, self.options.format)
 
     def of_store(self, store: Store) -> StoreGrammar:
-        """Return the grammar of a store as it is now."""
+        """Return the current grammar of a store."""
         own = self.options
         taken = ExportOptions(
             posterior_mean=own.posterior_mean, current_sample=own.current_sample, min_count=own.min_count,
@@ -96,7 +96,7 @@ class TranslationResources:
             return StoreGrammar(store, taken, own.max_scope, shown)
 
     def with_model_of(self, store: Store) -> "TranslationResources":
-        """Return the same resources with the language model of the store's target side if the options name none."""
+        """Return these resources with the language model of the store's target side if the options name none."""
         if self.options.lm is not None:
             return self
         classes = self.options.low_resource or bool(store.settings().bpe_merges)
@@ -105,13 +105,13 @@ class TranslationResources:
         return replace(self, model=None if found is None else found.model, store_model=found)
 
     def model_name(self) -> str:
-        """Return the language model as users know it: its file, the store's sentences, or `none`."""
+        """Return a display name of the language model: its file, the store's sentences, or `none`."""
         if self.store_model is not None:
             return f"{self.store_model.sentences:,} target sentences of the store"
         return self.options.lm or NO_MODEL
 
     def unused(self, grammar: TranslationGrammar) -> list[str]:
-        """Return the names that weigh something in the file of weights and are no feature."""
+        """Return the names in the weights file that have a nonzero weight and are not features."""
         if self.options.weights is None:
             return []
         known = {*grammar.features, *COUNTED}
@@ -119,7 +119,7 @@ class TranslationResources:
 
 
 def equip(options: TranslateOptions) -> TranslationResources:
-    """Return what the options name, read; raises `InputError`."""
+    """Load the resources that the options name. Raises `InputError` if one cannot be read."""
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
     model = None
@@ -130,21 +130,21 @@ def equip(options: TranslateOptions) -> TranslationResources:
 
 
 LOOK_SECONDS = 0.25
-"""How often the store is asked whether it has changed, at most."""
+"""Minimum interval in seconds between checks of the store for changes."""
 _REST = 9.0
-"""After reading a whole grammar there is a rest of this many times as long as that took."""
+"""Pause after a full read of the grammar, as a multiple of the reading time."""
 _SHORT_REST = 1.0
-"""The same where there are other pairs than before, and new ones cannot be added to what was read."""
+"""The same pause if the number of pairs has changed and new pairs cannot be added to the grammar."""
 _MOST_NEW_PAIRS = 1_000
-"""Where there are more new pairs the grammar is read as a whole."""
+"""Maximum number of new pairs to add. With more, the grammar is read in full."""
 
 
 class Follower:
-    """The translator with the newest grammar of a store; may be used from several threads at once.
+    """Translator that follows the newest grammar of a store. Safe to use from several threads.
 
-    The first grammar is read when it is asked for. Later the rules of new pairs are added at once, and the whole is
-    read again after a rest, both in a thread, while translations go on with the grammar before; where that fails it
-    stays.
+    The first grammar is read on first use. Later, rules of new pairs are added at once, and the whole grammar is reread
+    after a pause. Both happen in background threads while the previous grammar translates. If reading fails, the
+    previous grammar remains in use.
     """
 
     def __init__(self, store: Store, resources: TranslationResources) -> None:
@@ -161,9 +161,9 @@ class Follower:
         self._at_work: dict[str, threading.Thread] = {}
 
     def now(self) -> tuple[Translator, int]:
-        """Return the translator of now, and the store position at which its grammar was read as a whole.
+        """Return the current translator, and the store position of its grammar's last full read.
 
-        Raises `NothingLearnedError`, `WrongKindError` and `StoreError` until there is a first one.
+        Raises `NothingLearnedError`, `WrongKindError` or `StoreError` if the first read fails.
         """
         with self._first:
             if self._newest is None:
@@ -173,7 +173,7 @@ class Follower:
         return self._newest
 
     def refresh(self) -> Translator:
-        """Return the translator with the grammar as it is now, however long it takes to read."""
+        """Return a translator with the store's current grammar. Blocks while it is read."""
         with self._first:
             if self._newest is None or self._store.position() != self._newest[1]:
                 self._read_whole()
@@ -200,7 +200,7 @@ class Follower:
                 self._start("read-grammar", self._read_whole)
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
-        """Have a thread do this work, unless it does already."""
+        """Run `work` in a background thread unless a thread of this name is running."""
         if name not in self._at_work or not self._at_work[name].is_alive():
             self._at_work[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
             self._at_work[name].start()
@@ -218,7 +218,7 @@ class Follower:
             self._derived = derived
 
     def _grown(self, read: StoreGrammar) -> bool:
-        """Add new pairs; return whether there are any. Where that fails, they come with the next whole reading."""
+        """Add new pairs. Returns whether rules were added. If it fails, the next full read adds them."""
         try:
             return read.add_new_pairs()
         except (DaemonError, StoreError):
@@ -230,7 +230,7 @@ class Follower:
         read = self.resources.of_store(self._store)
         self.resources = self.resources.with_model_of(self._store)
         derived = self._store.count_pairs(DERIVED)
-        # What has come meanwhile, and may be shown already.
+        # Add pairs that arrived during the read.
         self._grown(read)
         self._show(read, derived)
         ended = time.monotonic()
@@ -238,8 +238,9 @@ class Follower:
         self._short_rest_until = ended + _SHORT_REST * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
-        """Translate with what was read when so many pairs had a derivation; not where another one than that before is
-        shown meanwhile.
+        """Switch to a grammar that was read when `derived` pairs had a derivation.
+
+        Does nothing if `instead_of` is given and is no longer the current grammar.
         """
         translator = self.resources.translator(read.grammar)
         with self._showing:

@@ -1,4 +1,4 @@
-"""Options of the decoder, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the decoder, shared by commands and the daemon. This module imports neither numpy nor numba."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -43,7 +43,7 @@ class DecodingOptions(Options):
         check_counted(self.posterior_mean, self.current_sample)
 
     def to_translate(self) -> "TranslateOptions":
-        """Return the same as options of translating."""
+        """Return the same settings as `TranslateOptions`."""
         return TranslateOptions(**asdict(self))
 
 

@@ -1,4 +1,4 @@
-"""The page on which people translate: links lit, the rules behind each phrase, near pairs, and corrections."""
+"""Translation page: highlights links, and shows the rules of each phrase, similar pairs, and a form for corrections."""
 
 from collections import defaultdict
 from http import HTTPStatus
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 MOST_LETTERS = 5_000
 _PAIRS = 5
 _WORDS = 200
-"""Words of a text that near pairs are looked for by."""
+"""Maximum number of words of a text in the search for similar pairs."""
 _CORRECT = "/translate/correct"
 _STORED, _REFUSED = "stored", "refused"
-"""What became of a correction."""
+"""Outcomes of a correction."""
 
 
 class _Shown(NamedTuple):
-    """A word as it is written: what stands before it, the word, its key, and the keys of the words it is linked to."""
+    """Displayed word: the text before it, the word, its key, and the keys of the words linked to it."""
 
     before: str
     text: str
@@ -42,7 +42,7 @@ class _Shown(NamedTuple):
 
 
 class TranslatedPhrase(NamedTuple):
-    """A phrase and its translation, as they are written, by a rule; `stored`: the store has it; `keys` of its words."""
+    """Phrase, its translation by a rule, and the `keys` of its words. `stored`: whether the rule is in the store."""
 
     text: str
     translation: str
@@ -109,7 +109,7 @@ def translation_routes(
     @router.get("/translate/near.json")
     def near_pairs(request: Request) -> Response:
         """Stored pairs that are most like a text."""
-        # Whoever only translates needs none of it.
+        # Imported here because translating does not need it.
         from hierogram.tools.evidence.gathering import gather
         from hierogram.tools.evidence.options import EvidenceOptions
 
@@ -140,7 +140,7 @@ def translation_routes(
 
 
 def _put(corrections: Corrections, source: str, target: str) -> str:
-    """Store a correction, and return what became of it."""
+    """Store a correction, and return its outcome."""
     try:
         corrections.put(source, target, "page")
     except InputError:
@@ -198,7 +198,7 @@ def _paragraphs(look: Look, found: "TextTranslation") -> list[dict[str, Any]]:
 
 
 def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
-    """Return the source words of a paragraph, each with what stands before it."""
+    """Return the source words of a paragraph, each with the text before it."""
     at, found = 0, []
     for start, end in paragraph.spots:
         found.append((paragraph.text[at:start], paragraph.text[start:end]))

@@ -1,4 +1,4 @@
-"""Tags around words of a text put around those words of its translation that the links name."""
+"""Tag placement: tags around source words are put around the linked target words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,15 +6,15 @@ from hierogram.samplers.grammar.rules import Span
 from hierogram.tools.translation.documents import Pair
 
 Event = int | str
-"""A target word by its place, or a tag."""
+"""Position of a target word, or a tag."""
 
 
 def with_tags(
     pairs: Sequence[Pair], spots: Sequence[Span], links: Sequence[tuple[int, int]], words: int
 ) -> Iterator[Event]:
-    """Yield the target words of a paragraph, and its tags where they belong: each once, nested as in the source.
+    """Yield the target words of a paragraph with its tags in place, each once and nested as in the source.
 
-    `spots` are where the source words stand in the text; `words` is the number of target words.
+    `spots` are the text spans of the source words. `words` is the number of target words.
     """
     linked: list[list[int]] = [[] for _ in spots]
     for i, j in links:
@@ -23,14 +23,14 @@ def with_tags(
 
 
 class _Sides:
-    """A paragraph's source words: where they stand, and which target words each is linked to."""
+    """Source words of a paragraph: their text spans, and the target words linked to each."""
 
     def __init__(self, spots: Sequence[Span], linked: Sequence[Sequence[int]]) -> None:
         self._spots = spots
         self.linked = linked
 
     def words(self, pair: Pair) -> Span:
-        """Return the half-open span of the words of which a part stands between the tags."""
+        """Return the half-open span of words that overlap the text between the tags."""
         first = next((k for k, spot in enumerate(self._spots) if spot[1] > pair.start), len(self._spots))
         last = first
         while last < len(self._spots) and self._spots[last][0] < pair.end:
@@ -39,7 +39,7 @@ class _Sides:
 
 
 def _inside(pairs: Sequence[Pair], around: Span, sides: _Sides, within: Span) -> Iterator[Event]:
-    """Yield the target words of a span with the tags in it; `around` are the source words of all that is there."""
+    """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
     sources = [sides.words(pair) for pair in pairs]
     targets = _spans(sources, around, sides.linked, within)
     at = within[0]
@@ -54,9 +54,9 @@ def _inside(pairs: Sequence[Pair], around: Span, sides: _Sides, within: Span) ->
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
-    """Return the half-open span of target words of each of several spans of source words; they do not overlap.
+    """Return disjoint half-open spans of target words for spans of source words.
 
-    A word that is linked to several of them belongs to the one with more links. What holds all source words has all
+    A target word linked to several spans belongs to the span with most links. A source span equal to `around` gets all
     target words.
     """
     votes: dict[int, dict[int, int]] = {}
@@ -75,7 +75,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
 
 
 def _longest(owner: dict[int, int], number: int) -> Span | None:
-    """Return the span with most words of an owner, and with none of another one."""
+    """Return the longest span of an owner's target words without another owner's words."""
     best: list[int] = []
     run: list[int] = []
     for target in sorted(owner):
@@ -86,7 +86,7 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
 
 
 def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, taken: Sequence[Span]) -> Span:
-    """Return where tags stand that have no words between them: behind the words that come before them in the source."""
+    """Return the empty target span for tags without words: after the words that precede them in the source."""
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
     place = next((found for some in (before, after) for found in some if within[0] <= found <= within[1]), within[0])

@@ -1,4 +1,4 @@
-"""Translate plain text by a store as it is now, the corrections of people first."""
+"""Plain-text translation with the current grammar of a store. Users' corrections take precedence."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
 MOST_TRANSLATED = 250_000
-"""Characters of a request, counted once for each translation that is asked for."""
+"""Maximum characters of a request times the number of translations of each text."""
 
 _MOST_WORDS_LOOKED_UP = 400
 _MOST_PAIRS_COUNTED = 50_000
-"""Pairs of a store of parts whose words tell the languages apart."""
+"""Maximum number of pairs counted for language detection in a store of word parts."""
 _MOST_ODDS = 20.0
 
 
 def check_amount(texts: Sequence[str], translations: int) -> None:
-    """Raise `InputError` if too many translations of too long texts are asked for at once."""
+    """Raise `InputError` if characters times translations of a request exceed the limit."""
     characters = sum(map(len, texts))
     if characters * translations > MOST_TRANSLATED:
         raise InputError(
@@ -43,14 +43,14 @@ def check_amount(texts: Sequence[str], translations: int) -> None:
 
 @dataclass(frozen=True)
 class PlainTranslation:
-    """A text's translation, and other ones, best first."""
+    """Translation of a text, and alternatives, best first."""
 
     text: str
     alternatives: list[str]
 
 
 class FollowedGrammar:
-    """A store's grammar for translating, read at the first text and followed; may be used from several threads."""
+    """Grammar of a store that is read on first use and kept up to date. Safe to use from several threads."""
 
     def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
         self._store = store
@@ -60,10 +60,10 @@ class FollowedGrammar:
         self._follower: Follower | None = None
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """Return the present translator, and the store position of its grammar.
+        """Return the current translator, and the store position of its grammar.
 
-        Raises `InputError` where what the options name cannot be read, `NothingLearnedError`, `WrongKindError` and
-        `StoreError`.
+        Raises `InputError` if a resource that the options name cannot be read, `NothingLearnedError`, `WrongKindError`
+        or `StoreError` if the store's grammar cannot be read.
         """
         from hierogram.tools.translation.opening import Follower, equip
         from hierogram.tools.translation.text_translator import TextTranslator
@@ -72,32 +72,33 @@ class FollowedGrammar:
             if self._follower is None:
                 self._follower = Follower(self._store, equip(self._options))
         translator, position = self._follower.now()
-        # The first request reads the whole grammar, which is no fault of its text.
+        # The first request reads the whole grammar, which must not count toward the deadline of its text.
         restart_deadline()
         return TextTranslator(translator, self._corrections.known), position
 
     def language_model(self) -> str | None:
-        """Return the name of the language model; None until the first translation."""
+        """Return the name of the language model, or None before the first translation."""
         return None if self._follower is None else self._follower.resources.model_name()
 
 
 class PlainTranslator:
-    """Translates texts as people write them; may be used from several threads at once."""
+    """Translator of running text. Safe to use from several threads."""
 
     def __init__(self, store: Store, now: "Callable[[], TextTranslator]") -> None:
-        """`now` returns the translator with the store's grammar as it is."""
+        """Set the store and `now`, a callback that returns the current translator."""
         self._store = store
         self._now = now
         self._words = WholeWords(store, _MOST_PAIRS_COUNTED)
 
     def languages(self) -> tuple[str, ...]:
-        """Return source and target language; nothing where the store does not say them."""
+        """Return source and target language, or an empty tuple if the store does not define them."""
         return tuple(self._store.settings().languages or ())
 
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
-        """Translate a text, with up to so many other translations.
+        """Translate a text, with up to `alternatives` alternative translations.
 
-        Raises `NothingLearnedError`, `WrongKindError`, `InputError` and `StoreError`.
+        Raises `NothingLearnedError`, `WrongKindError` or `StoreError` if the store's grammar cannot be read, and
+        `InputError` if a resource cannot be read.
         """
         if not text.strip():
             return PlainTranslation(text, [])
@@ -106,9 +107,9 @@ class PlainTranslator:
         return PlainTranslation(best, others[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Return the store's languages, the likelier one of the text first, and the probability of each.
+        """Return the store's languages and their probabilities, the likelier language of the text first.
 
-        The probability follows from how often pairs have the text's words on each side.
+        Probabilities depend on the frequencies of the text's words on each side of the pairs.
         """
         settings = self._store.settings()
         texts = pipeline_of(settings).to_words().running()

@@ -14,24 +14,24 @@ _DOUBLE, _SINGLE = frozenset('"“”„«»「」『』《》〈〉'), frozense
 _QUOTES = _DOUBLE | _SINGLE
 _DASHES, _COLONS, _COMMAS = frozenset("-–—―‐¿¡"), frozenset(":："), frozenset(",，、")
 _TITLE_WORD = 4
-"""Letters from which on a word is capitalized in a title."""
+"""Minimum letters of a word that is capitalized in a title."""
 _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
-"""A number or letter of a list item, with or without its sign."""
+"""Number or letter of a list item, with or without its punctuation mark."""
 
 
 class Start(Enum):
-    """What precedes a word that may begin with a capital because of its place."""
+    """Context before a word that may begin with a capital because of its position."""
 
     SENTENCE = auto()
     """Nothing: the word is the first of the text."""
     NEXT_SENTENCE = auto()
-    """A final punctuation mark."""
+    """A sentence-final punctuation mark."""
     QUOTE = auto()
     BRACKET = auto()
     ITEM = auto()
-    """A number with a sign after it, as in `1.` and `2)`."""
+    """A number followed by a mark, as in `1.` and `2)`."""
     NUMBER = auto()
-    """A number that begins the sentence."""
+    """A number at the beginning of the sentence."""
     SIGN = auto()
     """A colon, a dash, an ellipsis, or a quotation that ends in a question mark."""
 
@@ -58,7 +58,7 @@ class SourceWord(NamedTuple):
 
 
 class _Case(Enum):
-    """What the case of a source word says about the case of its translation."""
+    """Case information of a source word for its translation."""
 
     NOTHING = auto()
     LOWER = auto()
@@ -68,7 +68,7 @@ class _Case(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Recaser:
-    """Case of translations from a language into another one."""
+    """Recaser of translations for one language pair."""
 
     source: Casing
     target: Casing
@@ -111,7 +111,7 @@ class Recaser:
         return [word if j in kept else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: Start | None) -> _Case:
-        """Return what the case of a source word says, given its place."""
+        """Return the case information of a source word, given its position."""
         word = unit.text
         if unit.kept or any(map(str.isdigit, word)) or is_mixed(word):
             return _Case.NOTHING
@@ -133,7 +133,7 @@ class Recaser:
 
 
 class _Sentence:
-    """A sentence and its translation."""
+    """Sentence and its translation."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Sentence:
             if self._cases[i] is _Case.UPPER:
                 self._copied |= dict.fromkeys(spoken, _Case.UPPER)
             elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and spoken and not self._target.nouns:
-                # The longest one, and no short word, because titles do not capitalize articles.
+                # Choose the longest word, since titles do not capitalize articles.
                 longest = max(spoken, key=lambda j: (len(words[j]), j))
                 if len(words[longest]) >= _TITLE_WORD:
                     self._copied.setdefault(longest, _Case.CAPITAL)
@@ -197,7 +197,7 @@ class _Sentence:
         return target.lower(word) if sources and translated == sources else word
 
     def _begins(self, j: int, start: Start) -> bool:
-        """Return whether a word at a place where a capital may be has one."""
+        """Return whether a word at a position that allows a capital has one."""
         place = self._source_place(j, start)
         case = _Case.NOTHING if place is None else self._cases[place]
         if case is not _Case.NOTHING:
@@ -212,7 +212,7 @@ class _Sentence:
         return start not in (Start.SIGN, Start.NUMBER)
 
     def _source_place(self, j: int, start: Start) -> int | None:
-        """Return the source word whose place corresponds to that of a target word."""
+        """Return the index of the source word at the position that corresponds to a target word's position."""
         places = self._source_starts
         if start is Start.SENTENCE:
             return next(iter(places), None) if places else None
@@ -230,7 +230,7 @@ class _Sentence:
         return next((i for i in self._sources[j] if i in places), None)
 
     def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
-        """Return the words from one after an opening sign to the closing one, or to the end."""
+        """Return the words after an opening mark up to the closing mark, or to the end."""
         end = next((k for k in range(j, len(self._words)) if _is_sign(self._words[k], closing)), len(self._words))
         return self._words[j:end]
 
@@ -258,12 +258,12 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Return whether the last sign, except quotation marks and brackets, ends a sentence."""
+    """Return whether the last mark, except quotation marks and brackets, ends a sentence."""
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
 def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, Start]]:
-    """Yield the positions of words that may begin with a capital because of their place."""
+    """Yield the positions of words that may begin with a capital because of their position."""
     state: Start | None = Start.SENTENCE
     number: re.Match[str] | None = None
     open_quotes: set[frozenset[str]] = set()
@@ -303,7 +303,7 @@ def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -
 
 
 def _after_quote(opens: bool | None, state: Start | None, before: str) -> Start | None:
-    """Return what a quotation mark makes of the place after it."""
+    """Return the context after a quotation mark."""
     if opens is None or state is Start.SENTENCE:
         return state
     if opens:
@@ -315,7 +315,7 @@ def _after_quote(opens: bool | None, state: Start | None, before: str) -> Start 
 
 
 def _after(token: str, state: Start | None) -> Start | None:
-    """Return what another sign makes of the place after it."""
+    """Return the context after another punctuation mark."""
     if state in (Start.SENTENCE, Start.ITEM):
         return state
     if token == "…" or (len(token) > 1 and _is_sign(token, _DOTS)):

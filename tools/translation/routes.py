@@ -1,4 +1,4 @@
-"""POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
+"""POST /v1/translate: translate sentences with the store's current grammar."""
 
 from typing import Annotated, Literal
 

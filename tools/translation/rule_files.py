@@ -1,4 +1,4 @@
-"""Files of rules in any format that exports have: read in blocks as columns, features by the names of exports."""
+"""Reader of rule files in any export format: blocks of lines become columns, and features get the export's names."""
 
 import math
 import re
@@ -45,9 +45,9 @@ Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
 _CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
 _LEAST = 1e-100
-"""A probability of 0 is taken for this one."""
+"""Value that replaces a probability of 0."""
 DROPPED = "glue"
-"""0 in every rule of an export; decoding counts glue itself."""
+"""Feature that is ignored: it is 0 in every exported rule, and the decoder counts glue rules itself."""
 
 
 def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -59,11 +59,11 @@ _LOGARITHMS: dict[str, Change] = {
     "thrax": np.negative,
     "joshua": np.negative,
 }
-"""By format, what makes natural logarithms of its values; values of other formats are probabilities."""
+"""Conversion to natural logarithms by format. The default is for formats that store probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
-"""A name such as `language=zh` in a path is not a column."""
+"""Keeps DuckDB from reading a path element such as `language=zh` as a column."""
 _LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
 LAYOUTS = {
     "cdec": _LINES,
@@ -91,7 +91,7 @@ _ESCAPES["thrax"] = _ESCAPES["joshua"]
 
 @dataclass(frozen=True, slots=True)
 class WordedRules:
-    """Rules as columns, symbols by the words of each side, and the names of their features."""
+    """Rules as columns, with the vocabulary of each side and the feature names."""
 
     columns: RuleColumns
     source_words: list[str]
@@ -100,7 +100,7 @@ class WordedRules:
 
 
 class RuleReader:
-    """Takes bytes of rules in one format, and makes a table of them; `name` is what errors call the input."""
+    """Reader that parses rules in one format into a table. `name` names the input in error messages."""
 
     def __init__(self, name: str, format: str, names: tuple[str, ...], layout: Layout) -> None:
         self.name = name
@@ -115,11 +115,14 @@ class RuleReader:
 
     @property
     def rules(self) -> int:
-        """Rules read so far."""
+        """Number of rules read."""
         return self._rules.rules
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Read bytes block by block; yield the rules so far, after each. Raises `InputError`, which names the line."""
+        """Parse blocks of bytes. Yields the number of rules after each block.
+
+        Raises `InputError` with the line number if a rule is invalid.
+        """
         rest = b""
         for block in blocks:
             rest = self._take(rest + block)
@@ -129,7 +132,7 @@ class RuleReader:
         yield self.rules
 
     def _take(self, data: bytes) -> bytes:
-        """Read all whole lines; return what is left."""
+        """Parse all complete lines. Returns the rest."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
         source, target, given = growing = self._source, self._target, self._given
@@ -141,7 +144,7 @@ class RuleReader:
             if outcome == NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
-                # Those that may have no room for a word of so many bytes.
+                # Grow each vocabulary that may lack space for a word of this number of bytes.
                 for own in growing:
                     words, (letters, starts, slots) = len(own), own.arrays
                     room = len(letters) - int(starts[words])
@@ -154,9 +157,9 @@ class RuleReader:
         return InputError(f"{self.name}: line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules that were read, with `values` float64[rules, names] where their lines have none.
+        """Return the rules, with `values` float64[rules, names] if their lines have no values.
 
-        Raises `InputError` if nonterminals or links do not fit the sides of a rule, or a nonterminal is not X.
+        Raises `InputError` if nonterminals or links do not match the sides of a rule, or a nonterminal is not X.
         """
         rules = self._rules
         source, source_words = self._meanings(self._source)
@@ -174,7 +177,7 @@ class RuleReader:
         return WordedRules(columns, source_words, target_words, names)
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
-        """Return what each symbol is, and the words in the order of their numbers."""
+        """Return the word or nonterminal number of each symbol, and the words by number."""
         named = vocabulary.finish()
         meanings = np.zeros(len(named), np.int32)
         words: list[str] = []
@@ -204,17 +207,17 @@ class RuleReader:
         return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return names of features, and a row for each rule; a value that is not given is 0."""
+        """Return feature names, and a row of values for each rule. A missing value is 0."""
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
             given = self._given.finish()
-            # The first words of a vocabulary are not names that were read.
+            # Entries of the initial vocabulary were not read as names.
             names = tuple(given.word(number) for number in range(len(given)))
         else:
             most = int(name.max(initial=-1)) + 1
             names = self._names
             if len(names) < most or (self._format == MOSES.name and len(names) > most):
-                # Tables of other programs begin with the same scores.
+                # Tables of other programs begin with the standard Moses scores.
                 known = MOSES_SCORES if self._format == MOSES.name else ()
                 names = (*known[:most], *(f"value_{k + 1}" for k in range(len(known), most)))
         dense = np.zeros((rules.rules, len(names)))
@@ -227,17 +230,17 @@ class RuleReader:
     def _canonical(
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the names and values that are used, float64[rules, used], as meant here, in exports' order."""
+        """Return the used features in export order, and their values float64[rules, used] with logarithms taken."""
         canonical = [_CANONICAL.get(name, name) for name in names]
         logarithm = _LOGARITHMS.get(self._format, _log)
-        # Features of exports come first, in their order; others by name.
+        # Features of exports come first in their order, then other features by name.
         order = sorted(
             (k for k in np.flatnonzero(used).tolist() if canonical[k] != DROPPED),
             key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
         )
         columns = np.empty((len(dense), len(order)))
         for at, k in enumerate(order):
-            # Of every score Moses takes the logarithm.
+            # Moses takes the logarithm of every score.
             taken = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
             columns[:, at] = logarithm(dense[:, k]) if taken else dense[:, k]
         return tuple(canonical[k] for k in order), columns
@@ -247,9 +250,9 @@ _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
 def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
-    """Return the rules of a file, or of a version's folder, and its store's settings, empty without a manifest.
+    """Return the rules of a file or version folder, and the store's settings (empty without a manifest).
 
-    Raises `InputError` where its format is not known, or a line is wrong, which it names.
+    Raises `InputError` if the format is unknown, or with the line number if a line is invalid.
     """
     manifest: dict[str, Any] = {}
     if path.is_dir():
@@ -301,7 +304,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress
                     raise InputError(f"{file}: has no column {column}: is it a table of rules?")
             names = tuple(name for name in names if name in there)
             reader = RuleReader(str(file), format, names, TABBED)
-            # Lines as `TABBED` has them.
+            # Write lines in the layout `TABBED`.
             texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"

@@ -1,4 +1,4 @@
-"""The store's grammar for translating, which API and pages share."""
+"""Grammar of the store for translation, shared by the API and pages."""
 
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ _RETRY_SECONDS = 10
 
 
 class Translations(FollowedGrammar):
-    """Follows a store, and says to those who ask what the configuration lacks."""
+    """Followed grammar that reports configuration errors as problems of the API."""
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """See `FollowedGrammar.now`; raises `ProblemError` where what the configuration names cannot be read."""
+        """Return `FollowedGrammar.now()`. Raises `ProblemError` if a configured resource cannot be read."""
         try:
             return super().now()
         except WrongKindError:

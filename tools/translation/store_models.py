@@ -1,8 +1,8 @@
-"""Language models of a store's target side, for translating if no other language model is named.
+"""Language models of a store's target side, used if no other language model is named.
 
-A model is built from the first pairs of the store, and kept in the user's cache folder by a digest of its text. The
-number of these pairs follows from the number of all pairs in steps of a tenth, so the same store has the same model in
-every process, and a store that grows by a pair keeps its model.
+A model is built from the first pairs of the store, and cached in the user's cache folder by a digest of its text. The
+number of these pairs grows with the number of all pairs in steps of a tenth. So the same store has the same model in
+every process, and a store that grows by one pair keeps its model.
 """
 
 import logging
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreModel(NamedTuple):
-    """A language model, the number of sentences that it was built from, and the digest of its text."""
+    """Language model, the number of sentences that it was built from, and the digest of its text."""
 
     model: NamedModel
     sentences: int
@@ -42,7 +42,7 @@ class StoreModel(NamedTuple):
 
 
 def modelled_pairs(pairs: int) -> int:
-    """Return the number of pairs that the model of a store with a number of pairs is built from."""
+    """Return the number of pairs to build a model from, given the number of pairs of a store."""
     found = following = min(pairs, 1)
     while following <= min(pairs, MAX_PAIRS):
         found, following = following, max(following + 1, int(following * _STEP))
@@ -86,12 +86,12 @@ def model_of_store(store: Store, classes: bool, shown: Progress, known: StoreMod
 
 
 def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
-    """Write the sentences of a model, and return their number and digest."""
+    """Write the sentences of a model. Returns their number and digest."""
     digest = blake2b(f"3 {EstimationOptions()} {classes}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(modelled_pairs(sum(snapshot.status().pairs.values()))):
-            # A language model has these words already.
+            # The marks are special words of every language model.
             if not any(mark in line for mark in _MARKS):
                 data = line.encode() + b"\n"
                 digest.update(data)
@@ -101,7 +101,7 @@ def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
 
 
 def _kept(path: Path, shown: Progress) -> NamedModel | None:
-    """Return the model of a file in the cache folder, if it is there and whole."""
+    """Return the cached model of a file, or None if it is missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -113,7 +113,7 @@ def _kept(path: Path, shown: Progress) -> NamedModel | None:
 
 
 def _built(text: Path, path: Path, classes: bool, shown: Progress) -> NamedModel:
-    """Build a model. It is kept in the cache folder if that can be written."""
+    """Build a model, and cache it if the cache folder is writable."""
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
     estimate([str(text)], EstimationOptions(), [writer], text.parent, shown, classes=classes)
@@ -123,6 +123,6 @@ def _built(text: Path, path: Path, classes: bool, shown: Progress) -> NamedModel
         files = sorted(path.parent.glob("*.lm"), key=lambda file: file.stat().st_mtime, reverse=True)
         for file in files[_KEPT_FILES:]:
             file.unlink(missing_ok=True)
-        # A file is mapped into memory.
+        # Load the file, because it is memory-mapped.
         return open_language_model(str(path), shown)
     return made[0]

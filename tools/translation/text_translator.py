@@ -1,4 +1,4 @@
-"""Text in, text out: to sentences and tokens on the way in; spaces, capital letters and tags on the way out."""
+"""Translation of running text: sentence splitting and tokenization before; spacing, recasing and tags after."""
 
 import re
 from collections import Counter
@@ -22,19 +22,18 @@ from hierogram.tools.translation.recasing import Recaser, SourceWord
 from hierogram.tools.translation.translating import Candidate, Piece, Translation, Translator, in_threads
 
 Corrected = Callable[[str, bool], str | None]
-"""Returns what people corrected the translation of a text to, if anybody did; the text is HTML, or not."""
+"""Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
 TOKENS = "tokens"
-"""The format of tokens, which are translated to tokens."""
+"""Format of tokenized text, whose translation is tokenized too."""
 _NUMBER = re.compile(r"\d+")
 _MORE = 10
-"""Candidates of a sentence that are looked at where the best one does not keep its numbers."""
+"""Minimum number of candidates to decode if the best one changes numbers of the sentence."""
 _SPARE = 3
-"""Candidates for each alternative that is wanted, as some are the same text."""
+"""Candidates per requested translation, since several may have the same text."""
 
 
 class _Unit(NamedTuple):
-    """A source word, as the grammar and as the text has it, where it stands in its paragraph, how it is written if it
-    stays as it is, what is given for it."""
+    """Source word: grammar's form, token, span in the paragraph, text if kept, given translations."""
 
     word: str
     token: str
@@ -44,9 +43,9 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """A sentence of a paragraph: what stands before it, its words, and how many parts it was translated in.
+    """Sentence of a paragraph: the text before it, its words, and the number of its decoded parts.
 
-    `follows`: there is another one before it.
+    `follows`: whether a sentence precedes it in the paragraph.
     """
 
     before: str
@@ -56,10 +55,10 @@ class _Sentence(NamedTuple):
 
 
 class TextParagraph(NamedTuple):
-    """A translated paragraph: the places of its source and target words in the translation of the whole text.
+    """Translated paragraph, with the spans of its source and target words in the translation of the whole text.
 
-    `spots` are where the source words stand in `text`; `written` are the target words as they are written, each with
-    what stands before it.
+    `spots` are the spans of the source words in `text`. `written` are the target words as displayed, each with the text
+    before it.
     """
 
     text: str
@@ -71,13 +70,12 @@ class TextParagraph(NamedTuple):
 
 @dataclass(frozen=True)
 class TextTranslation:
-    """A text with its translations, `texts`, best first; there is one at least.
+    """Text with its translations `texts`, best first, at least one.
 
-    `translation` has the tokens, scores, links and rules of all its sentences one after the other; `numbers` says which
-    of its candidates each text is, and is empty where there are no words. `paragraphs` are those of the best one; there
-    are none where translations are tokens. `divided` sentences had too many words, and were translated in parts.
-    `corrected` is what people made of the translation of this very text; the
-    others are by the rules.
+    `translation` has the tokens, scores, links and rules of all sentences in order. `numbers` has the index of each
+    text's candidate, and is empty if there are no words. `paragraphs` belong to the best translation, and are empty if
+    translations are tokens. `divided` is the number of sentences that were too long and were translated in parts.
+    `corrected` is a user's correction of exactly this text; `texts` are the decoder's translations.
     """
 
     source: str
@@ -90,12 +88,12 @@ class TextTranslation:
 
     @property
     def text(self) -> str:
-        """The translation: what people corrected it to, else the best one by the rules."""
+        """User's correction, or else the best translation."""
         return self.texts[0] if self.corrected is None else self.corrected
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Return what each translation is in tokens, with its score and features."""
+        """Tokens, score and features of each translation."""
         return [self.translation.candidates[number] for number in self.numbers]
 
     def alignment(self, number: int = 0) -> list[Span]:
@@ -103,23 +101,23 @@ class TextTranslation:
         return self.translation.alignment(self.numbers[number]) if self.numbers else []
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
-        """Return the rules of a translation's derivation; spans count tokens."""
+        """Return the rules of a translation's derivation. Spans are in tokens."""
         return self.translation.derivation(self.numbers[number]) if self.numbers else []
 
 
 class TextTranslator:
-    """Translates text by a translator of tokens; may be used from several threads at once.
+    """Translator of running text, based on a translator of tokens. Safe to use from several threads.
 
-    The translator's pipeline divides text, and joins it again. Where that takes tokens as they come, text is divided by
-    the rules of its languages, or by general ones. A sentence is translated by itself; where the grammar's pairs have
-    several, as verses do, as many together. What people corrected word for word is said as they corrected it.
+    The translator's pipeline tokenizes and detokenizes text. If the pipeline takes tokens, text is tokenized by the
+    rules of its languages, or by general rules. Sentences are translated one by one, or in groups if the grammar's
+    pairs have several sentences, such as verses. A user's correction replaces the translation of exactly its text.
     """
 
     def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
         self.translator = translator
         self.texts = translator.texts.running()
         self.usual = TOKENS if translator.texts.rules is None else TEXT
-        """The format of what is to be translated, where nobody says it: text where the pipeline divides text."""
+        """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.casing)
         self._together = translator.grammar.lengths.sentences
         self._corrected = corrected
@@ -127,12 +125,12 @@ class TextTranslator:
     def translate(
         self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
     ) -> TextTranslation:
-        """Translate a text of any number of sentences and paragraphs; line ends stay.
+        """Translate a text of any number of sentences and paragraphs. Line breaks are kept.
 
-        `format` is `text`, `html`, or `tokens`: a sentence that goes through the translator's pipeline, with tokens for
-        its translation. Tags, placeholders, addresses and numbers are kept in text. There are up to `alternatives` more
-        translations. With `markup`, `<np translation="the house">la maison</np>` says what is given, and that comes
-        before corrections; tokens are not corrected.
+        `format` is `text`, `html`, or `tokens`. With `tokens`, a sentence goes through the translator's pipeline, and
+        its translation is tokenized. Tags, placeholders, addresses and numbers are kept in text. Up to `alternatives`
+        further translations are returned. With `markup`, `<np translation="the house">la maison</np>` gives a
+        translation, and corrections are not used. Tokens have no corrections.
         """
         format = format or self.usual
         if format == TOKENS:
@@ -182,7 +180,7 @@ class TextTranslator:
         markup: bool = False,
         threads: int = 0,
     ) -> Iterator[TextTranslation]:
-        """Yield the translations of texts, in order, the same on any number of threads (0: one for each core)."""
+        """Yield the translations of texts in order. Results do not depend on `threads` (0: one per core)."""
         translate = partial(self.translate, format=format, alternatives=alternatives, markup=markup)
         return in_threads(translate, texts, threads)
 
@@ -197,9 +195,9 @@ class TextTranslator:
                 end = stop
 
     def _spots(self, paragraph: Paragraph) -> list[Spot]:
-        """Return the spans of the sentences, as many in each as the store's pairs have. None ends within kept text.
+        """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text.
 
-        Tags such as line breaks are at the beginning of the sentence after them.
+        A tag such as a line break belongs to the sentence after it.
         """
         text = paragraph.text
         tags = [one for one in paragraph.kept if _is_tag(one.written)]
@@ -221,7 +219,7 @@ class TextTranslator:
         source, target = self.texts.source, self.texts.target
         written = {one.start: one.written for one in kept}
         words: list[tuple[TextWord, Spot]] = []
-        # Text on both sides of a tag is divided into tokens separately.
+        # Text on both sides of a tag is tokenized separately.
         tags = [one for one in kept if _is_tag(one.written)]
         bounds = [start, *(place for one in tags for place in (one.start, one.end)), stop]
         for offset, end in pairwise(bounds):
@@ -243,7 +241,7 @@ class TextTranslator:
                 yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
 
     def _known(self, word: str, shouted: bool) -> str:
-        """Return the form of a source word that the grammar knows, else the word, in lowercase if it is `shouted`."""
+        """Return the grammar's form of a source word, else the word itself, in lowercase if it is `shouted`."""
         numbers, alone = self.translator.grammar.source_numbers, self.translator.grammar.alone
         casing = self.translator.grammar.source_casing
         small = casing.lower(word)
@@ -252,9 +250,9 @@ class TextTranslator:
         return next((form for form in known if numbers[form] in alone), known[0] if known else forms[0])
 
     def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[Piece], list[list[int]]]:
-        """Return a sentence decoded, and those derivations of each part that keep its numbers.
+        """Decode a sentence. Returns its parts, and the derivations of each part that keep its numbers.
 
-        Where none does, numbers are not translated.
+        If a part has no such derivation, words with digits are passed through.
         """
         parts = _parts(units, fixed=False)
         pieces = self.translator.pieces(parts, best, distinct=best > 1)
@@ -305,7 +303,7 @@ class TextTranslator:
     def _sentence(
         self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Sequence[Sequence[int]]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the target words of a sentence as they are written, each with what stands before it."""
+        """Yield the target words of a sentence as displayed, each with the text before it."""
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
         cased = self._cased(paragraph, units, words, linked, stays)
@@ -319,7 +317,7 @@ class TextTranslator:
             if first.spot[1] == second.spot[0]:
                 self._touch(first, second, to_first, to_second, cased, separators)
             elif not separator:
-                # An unusual space of the source, between two words that are passed through.
+                # Keep an unusual space of the source between two words that are passed through.
                 for j in {*to_second} & {i + 1 for i in to_first}:
                     if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
                         separators[j] = paragraph.written(paragraph.text[first.spot[1] : second.spot[0]])
@@ -345,9 +343,10 @@ class TextTranslator:
         words: Sequence[str],
         separators: list[str],
     ) -> None:
-        """Join two words that are joined in the source, if their translations are next to each other.
+        """Join two words that are joined in the source, if their translations are adjacent.
 
-        This is for text that is kept or passed through, and for signs; other words have the spaces of their language.
+        This applies to text that is kept or passed through, and to punctuation. Other words are spaced as in the target
+        language.
         """
         if is_unspaced(first.word) or is_unspaced(second.word):
             return
@@ -355,7 +354,7 @@ class TextTranslator:
             if j - 1 in to_first and separators[j] == " ":
                 same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
                 kept = (same[0] and not first.word[-1:].isalnum()) or (same[1] and not second.word[:1].isalnum())
-                # A sign whose translation is a word stands apart, as words do.
+                # A punctuation mark that is translated by a word is spaced as a word.
                 alike = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
                 if all(same) or (kept and alike) or first.written is not None or second.written is not None:
                     separators[j] = ""
@@ -368,10 +367,10 @@ class TextTranslator:
         linked: Sequence[Sequence[int]],
         stays: Mapping[int, int],
     ) -> list[str]:
-        """Return the target words of a sentence in their case. `stays` has the kept words and their units."""
+        """Return the recased target words of a sentence. `stays` maps positions of kept words to their units."""
         sources = []
         for unit in units:
-            # Tokens are in lowercase if the store's are.
+            # Tokens are in lowercase if the store's tokens are.
             text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
             sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
         tags = {j for j, k in stays.items() if sources[k].is_tag}
@@ -384,14 +383,17 @@ def _is_tag(written: str | None) -> bool:
 
 
 def of_tokens(line: str, translation: Translation) -> TextTranslation:
-    """Return the translation of tokens as one of text."""
+    """Return the translation of tokens as a `TextTranslation`."""
     texts = [candidate.text for candidate in translation.candidates]
     divided = int(translation.parts > 1)
     return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [], divided)
 
 
 def as_plain(translated: TextTranslation) -> dict[str, Any]:
-    """Return a text with its translations, best first, and of each its tokens, score, features, links and rules."""
+    """Return a text and its translations as JSON values, best first.
+
+    Each translation has its text, tokens, score, features, links and rules.
+    """
     return {
         "source": translated.source,
         "translation": translated.text,
@@ -413,12 +415,12 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
 
 
 def _is_sign(word: str) -> bool:
-    """Return whether a word has neither letter nor digit."""
+    """Return whether a word has no letter or digit."""
     return not any(map(str.isalnum, word))
 
 
 def _speaks(paragraph: Paragraph) -> bool:
-    """Return whether there is anything to translate: a letter or a digit outside of what is kept."""
+    """Return whether a paragraph has a letter or digit outside kept text, so that it must be translated."""
     at = 0
     for one in paragraph.kept:
         if any(map(str.isalnum, paragraph.text[at : one.start])) or one.start in paragraph.given:
@@ -428,7 +430,7 @@ def _speaks(paragraph: Paragraph) -> bool:
 
 
 def _as_it_is(paragraph: Paragraph) -> str:
-    """Return a paragraph that has nothing to translate as the document had it."""
+    """Return the document's text of a paragraph that needs no translation."""
     kept = {one.start: one for one in paragraph.kept}
     spots: list[Spot] = []
     written: list[tuple[str, str]] = []
@@ -443,7 +445,7 @@ def _as_it_is(paragraph: Paragraph) -> str:
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield words, tags, and the text before each word. It follows ending tags and attached ones."""
+    """Yield words, tags, and the text before each word. This text follows closing and attached tags."""
     tags: list[str] = []
     for event in events:
         if isinstance(event, str):
@@ -463,9 +465,9 @@ def _is_behind(tag: str) -> bool:
 def _tagged_words(
     paragraph: Paragraph, spots: Sequence[Spot], links: Sequence[tuple[int, int]], written: Sequence[tuple[str, str]]
 ) -> tuple[list[Pair], list[tuple[str, str]]]:
-    """Put tags that are within a source word into its translation if that is the same word.
+    """Insert tags within a source word into its translation if that is the same word.
 
-    Returns the other tags, and the target words.
+    Returns the remaining tags, and the target words.
     """
     targets: dict[int, list[int]] = {}
     for i, j in links:
@@ -491,7 +493,7 @@ def _tagged_words(
 
 
 def _is_within(pair: Pair, spot: Spot) -> bool:
-    """Return whether tags are within a word and not around it."""
+    """Return whether tags are inside a word rather than around it."""
     return (
         spot[0] <= pair.start
         and pair.end <= spot[1]
@@ -517,7 +519,7 @@ def _with_inner(paragraph: Paragraph, pairs: Sequence[Pair], start: int, end: in
 
 
 def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
-    """Return a sentence by parts; with `fixed`, words with digits are their own translation."""
+    """Return the parts of a sentence. With `fixed`, words with digits are passed through."""
     parts: list[SentencePart] = []
     for given, some in groupby(units, partial(_given, fixed=fixed)):
         if given:
@@ -537,7 +539,7 @@ def _candidates(piece: Piece) -> int:
 
 
 def _faithful(piece: Piece) -> list[int]:
-    """Return the derivations whose target words have the numbers of the source words."""
+    """Return the derivations whose target words contain the numbers of the source words."""
     wanted = _numbers(piece.source_words())
     return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
 

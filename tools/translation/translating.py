@@ -1,4 +1,4 @@
-"""Translating sentences with a grammar, weights and a language model."""
+"""Sentence translation with a grammar, feature weights and a language model."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """A rule where it is used: its number, half-open spans of positions and of target words, what fills its gaps."""
+    """Rule in a derivation: its number, half-open spans of positions and target tokens, and the rules in its gaps."""
 
     rule: int
     source: Span
@@ -45,10 +45,10 @@ class _Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: its derivations, the source words of each of its positions, its own target words.
+    """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
-    `starts`: where the source words of each position begin, and where the last ones end. Where the grammar is one of
-    parts of words, so are positions and what rules make; `words`, `source_words` and all places are of words.
+    `starts` has the first source word of each position, and the end of the last one. If the grammar has parts of words,
+    positions and `tokens` are parts; `words`, `source_words` and all places count whole words.
     """
 
     grammar: TranslationGrammar
@@ -58,7 +58,7 @@ class Piece:
     starts: list[int]
 
     def tokens(self, number: int) -> Words:
-        """Return what the rules of a derivation make: words, or parts of them."""
+        """Return the target tokens of a derivation: words or parts of words."""
         out = self.decoded.outputs
         return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
 
@@ -73,23 +73,23 @@ class Piece:
         return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
 
     def source_span(self, first: int, last: int) -> Span:
-        """Return the source words of positions, half-open both."""
+        """Return the half-open span of source words of a half-open span of positions."""
         return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
 
     def target_places(self, number: int) -> list[int]:
-        """Return which target word each token of a derivation belongs to, and how many words there are."""
+        """Return the target word index of each token of a derivation, and the number of words at the end."""
         tokens = self.tokens(number)
         if not self.grammar.texts.joins:
             return list(range(len(tokens) + 1))
         return words_of_parts(tokens)
 
     def word(self, number: int) -> str:
-        """Return a target word, one of the grammar's or the sentence's own."""
+        """Return a target word, from the grammar's vocabulary or the sentence's own words."""
         known = len(self.grammar.target_words)
         return self.grammar.target_words[number] if number < known else self.own[number - known]
 
     def sides(self, use: _Use) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
-        """Return the sides of a rule that is used, nonterminals as 1, 2, …"""
+        """Return both sides of a rule in a derivation, with nonterminals 1, 2, …"""
         rules = self.grammar.packed.rules
         if use.rule == GLUE_NEXT:
             return (1, 2), (1, 2)
@@ -105,10 +105,10 @@ class Piece:
         )
 
     def uses(self, number: int) -> list[_Use]:
-        """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
+        """Return the rules of a derivation, top-down in source order, without the sentence-boundary rules."""
         out = self.decoded.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
-        # What stands in a use comes after it.
+        # The rules inside a rule come after it.
         below: dict[int, dict[int, int]] = {}
         for k, parent in enumerate(uses["parent"].tolist()):
             below.setdefault(parent, {})[int(uses["slot"][k])] = k
@@ -132,7 +132,7 @@ class Piece:
 def links_of(piece: Piece, number: int) -> list[Span]:
     """Return linked positions of source and target words of a derivation, in order.
 
-    Words with a given translation are all linked with all its words.
+    Words with a given translation are linked with all its words.
     """
     check_deadline()
     starts, words = piece.starts, piece.target_places(number)
@@ -158,7 +158,7 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
-    """Return where each symbol of a side begins."""
+    """Return the start of each symbol of a side."""
     places = []
     for symbol in side:
         places.append(start)
@@ -167,15 +167,15 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 
 
 MAX_WORDS = 100
-"""Words of a sentence that is translated at once, unless said otherwise."""
+"""Default maximum number of words that are decoded at once."""
 _LOOK_BACK = 3
-"""A sentence is divided behind a punctuation mark, if one stands in the last third."""
+"""A long sentence is split after a punctuation mark in its last third, if there is one."""
 _AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One translation: words, the score w · f, the features that are not 0, the derivation of each part."""
+    """Candidate translation: words, score w · f, nonzero features, and the derivation number of each part."""
 
     words: Words
     score: float
@@ -184,14 +184,14 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The words, separated by spaces."""
+        """Words, separated by spaces."""
         return " ".join(self.words)
 
 
 class Translation:
-    """The translations of a sentence, or of several, best first: at least one, none where there are no words.
+    """N-best list of a sentence or of several sentences, best first, empty only without words.
 
-    `parts` says in how many parts it was translated: a sentence of too many words is several.
+    `parts` is the number of separately decoded parts. A sentence with too many words has several.
     """
 
     def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
@@ -202,11 +202,11 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """The best translation; empty where there are no words."""
+        """Best translation, empty without words."""
         return self.candidates[0].text if self.candidates else ""
 
     def placed(self, number: int = 0) -> Iterator[tuple[Piece, int, int, int]]:
-        """Yield each part, its derivation in a candidate, and where its source and its target words begin."""
+        """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
         for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
             yield piece, own, source, target
@@ -224,7 +224,7 @@ class Translation:
     def derivation(self, number: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order.
 
-        Of several parts, one after the other.
+        The parts of a sentence follow one another.
         """
         found: list[RuleUse] = []
         for piece, own, source, target in self.placed(number):
@@ -245,7 +245,7 @@ class Translation:
 
 
 class Translator:
-    """Translates sentences; may be used from several threads at once."""
+    """Translator of tokenized sentences. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -261,13 +261,14 @@ class Translator:
         glossary: Glossary | None = None,
         texts: TextPipeline = AS_IT_IS,
     ) -> None:
-        """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
+        """Build the decoder.
 
-        Lines go through `texts`; the words of the glossary have been through it. `alike` is the share of letters that
-        known words have which stand in for unknown ones (0: none do), where source words are whole. Where a store is
-        `small`, the weight of words is fitted to each sentence, see `lengths`, and where one translation is asked for,
-        it is the one that is most like other likely ones, see `consensus`. Where the grammar is one of parts of words,
-        words are divided here.
+        `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
+        search). Lines go through the pipeline `texts`; the glossary has been through it. `alike` is the minimum share
+        of letters for a known word to stand in for an unknown one (0: no stand-ins). It requires a source side of whole
+        words. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`, and a single best
+        translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of words, words are
+        segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -310,10 +311,10 @@ class Translator:
         distinct: bool = False,
         texts: TextPipeline | None = None,
     ) -> Translation:
-        """Translate a line; returns at most `best`.
+        """Translate a line. Returns up to `best` candidates.
 
-        `distinct`: no two of them have the same words. `texts` takes the place of the translator's own pipeline:
-        `AS_IT_IS` where the line is tokens already.
+        With `distinct`, no two candidates have the same words. `texts` replaces the translator's pipeline, such as
+        `AS_IT_IS` for a tokenized line.
         """
         texts = self.texts if texts is None else texts
         if markup:
@@ -325,16 +326,16 @@ class Translator:
         return self.joined(source, self.pieces(parts, best, distinct=distinct), best)
 
     def pieces(self, parts: list[SentencePart], best: int = 1, *, distinct: bool = False) -> list[Piece]:
-        """Return a sentence decoded, piece by piece, with at most `best` derivations of each."""
+        """Return the decoded parts of a sentence, with up to `best` derivations each."""
         divided = list(self.glossary.divided(parts))
         return [self._decode(piece, best, distinct) for piece in self._divided(divided)]
 
     def joined(
         self, source: Words, pieces: list[Piece], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
     ) -> Translation:
-        """Return the best translations of all pieces together.
+        """Return the n-best list of all parts joined.
 
-        `chosen` are the derivations that may be taken of each piece, best first; by default all are.
+        `chosen` limits the derivations of each part, best first. By default all are used.
         """
         if not pieces:
             return Translation(source, [], [])
@@ -346,7 +347,7 @@ class Translator:
     def translate_all(
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
     ) -> Iterator[Translation]:
-        """Yield the translations of lines, in order, the same on any number of threads (0: one for each core)."""
+        """Yield the translations of lines in order. Results do not depend on `threads` (0: one per core)."""
         translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
         return in_threads(translate, lines, threads)
 
@@ -368,7 +369,7 @@ class Translator:
             yield positions
 
     def _in_parts(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int]]:
-        """Yield the positions, words divided into parts where the grammar has them, and how many words end in each."""
+        """Yield positions, segmented if the grammar has parts of words, and the number of words that end in each."""
         for position in positions:
             if not self._segmenters:
                 yield position, len(position.words)
@@ -381,7 +382,7 @@ class Translator:
                     yield SentencePart((part,)), int(number == len(parts))
 
     def _number(self, word: str, before: str) -> int:
-        """Return the number of a source word behind another, or of the known word that stands in for it."""
+        """Return the number of a source word, or of its stand-in, given the word before it."""
         number = self.grammar.source_numbers.get(word)
         if number is None and self._stand_ins is not None:
             number = self._stand_ins.number(word, before)
@@ -453,7 +454,7 @@ class Translator:
 
 
 def _only(outputs: Outputs, number: int) -> Outputs:
-    """Return one derivation of several alone."""
+    """Return the outputs with only one derivation."""
     words = slice(outputs.word_start[number], outputs.word_start[number + 1])
     uses = slice(outputs.use_start[number], outputs.use_start[number + 1])
     own = slice(number, number + 1)
@@ -471,7 +472,7 @@ T = TypeVar("T")
 
 
 def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int = 0) -> Iterator[T]:
-    """Yield what is made of each line, in order, on some threads (0: one for each core)."""
+    """Yield the results for all lines in order, computed by a pool of threads (0: one per core)."""
     threads = threads or os.cpu_count() or 1
     ahead = _AHEAD * threads
     with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
@@ -484,7 +485,7 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return the `best` choices of one candidate of each list by the sum of their scores, best first."""
+    """Return the `best` combinations of one candidate from each list by total score, best first."""
     if best == 1:
         return [tuple(candidates[0] for candidates in lists)]
     found: list[tuple[float, tuple[Candidate, ...]]] = [(0.0, ())]
@@ -496,7 +497,7 @@ def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Can
 
 
 def _sum(parts: Iterable[Candidate]) -> Candidate:
-    """Return the candidate that is all of these one after the other."""
+    """Return the concatenation of candidates."""
     words: list[str] = []
     features: dict[str, float] = {}
     score = 0.0
@@ -511,8 +512,8 @@ def _sum(parts: Iterable[Candidate]) -> Candidate:
 
 
 def warm_up(loaded: "Loaded", state: Any) -> None:
-    """Compile, or load, all that a translation by a store's rules needs, in memory alone, with a small pair's state."""
-    # Here, because no other translator needs the samplers of kinds.
+    """Compile or load the kernels for translating with a store's rules, using a small in-memory state."""
+    # Imported here because other translators do not need the samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
@@ -522,7 +523,7 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
     from hierogram.samplers.grammar.columns import no_blobs
 
     if isinstance(loaded, ForestPairs):
-        # The links within the uses of rules.
+        # Links within the uses of rules.
         fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
         deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
         found = [

@@ -1,6 +1,6 @@
-"""A run of tuning: from a grammar and sentences to candidates with features, and tuned weights as a TOML file.
+"""Tuning runs: decode sentences with a grammar, and write the tuned weights as a TOML file.
 
-The file is what `translate` reads, and says beside the weights how they were found.
+The file is an input of `translate`, and also records how the weights were found.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
 
 class GrammarDecoder:
-    """Translates the same sentences with a grammar, round by round, in its own tokens: words, or parts of them.
+    """Decoder of the same sentences in each round. Its tokens are those of the grammar: words or parts of words.
 
-    `names` are the features in their order, `words` is the place among them of the number of target tokens.
+    `names` are the feature names in order. `words` is the index of the number of target tokens among them.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class GrammarDecoder:
         rounds: int,
         threads: int = 0,
     ) -> None:
-        """`best` candidates of each line, in at most `rounds`; threads: 0 is one for each core."""
+        """Set up n-best lists of `best` candidates in up to `rounds` rounds. `threads` 0: one per core."""
         self.names = equipment.translator(grammar).names
         self.words = self.names.index(WORDS)
         self._equipment = equipment
@@ -54,11 +54,11 @@ class GrammarDecoder:
         self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
-        """Return the weights that the equipment has, float64[F]."""
+        """Return the starting weights float64[F]."""
         return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
-        """Return weights by the names of their features."""
+        """Return weights by feature name."""
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class GrammarDecoder:
         return split_words(self._view.parts(1, line) if self._view.joins else line)
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
-        """Yield the candidates of each line, best first; none of a line without words."""
+        """Yield the n-best list of each line, empty for a line without words."""
         translator = self._equipment.translator(self._grammar, self.by_name(weights))
         markup = self._equipment.options.markup
         self._done += 1
@@ -84,9 +84,9 @@ class GrammarDecoder:
 def split_references(
     references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
 ) -> list[list[tuple[str, ...]]]:
-    """Return the references of each sentence as `tokens` of words, from lists of lines.
+    """Return the tokenized references of each sentence, from lists of lines.
 
-    Empty lines are left out. A sentence without any other line has an empty reference.
+    Empty lines are skipped. A sentence with only empty lines has an empty reference.
     """
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
@@ -103,10 +103,12 @@ def write_tuned(
     options: TuningOptions,
     inputs: Mapping[str, Any],
 ) -> None:
-    """Write weights, scores of the rounds, options and names of inputs; raises `ExportError`.
+    """Write weights, scores of the rounds, options and input names.
 
-    `[weights]` are those of the best round, which `best_round` names (1: the starting weights); each `[[rounds]]` has
-    the BLEU that its own weights gave, the ratio of words to those of the references, and the numbers of new candidates
+    Raises `ExportError` if the file cannot be written.
+
+    `[weights]` are the weights of the best round, whose number is `best_round` (1: the starting weights). Each
+    `[[rounds]]` has the BLEU of its own weights, the length ratio to the references, and the numbers of new candidates
     and of translated sentences.
     """
     lines = [
@@ -121,7 +123,7 @@ def write_tuned(
 
 
 def as_plain(iteration: Iteration) -> dict[str, Any]:
-    """Return a round's scores, without its weights."""
+    """Return the scores of a round as JSON values, without its weights."""
     return {
         "bleu": round(iteration.bleu.score, 4),
         "ratio": round(iteration.bleu.ratio, 4),

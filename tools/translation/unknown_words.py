@@ -1,9 +1,9 @@
-"""Known words that stand in for words that a grammar does not know.
+"""Stand-ins for unknown words: known words with similar spelling.
 
 Most unknown words are inflected forms of known words, or are capitalized because they begin a sentence. The known word
 with the most similar spelling is used instead, with all its rules. Names are not replaced, since a similar name is
-another name. If the language capitalizes nouns, a capitalized word may be a noun or a name: it is replaced by another
-capitalized word if only their endings differ. That word must not be a name either: names are the same on both sides.
+another name. If the language capitalizes nouns, a capitalized word may be a noun or a name. It is replaced by another
+capitalized word if only their endings differ and the other word is not a name. A name is the same on both sides.
 """
 
 from collections import defaultdict
@@ -12,17 +12,17 @@ from collections.abc import Collection, Mapping
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4
-"""Letters that two words share at least, at their beginnings and ends together."""
+"""Minimum number of letters that two words share at their beginnings and ends together."""
 _INDEXED = 3
 
 
 def shared_beginning(one: str, other: str) -> int:
-    """Return the number of letters that two words begin with alike."""
+    """Return the length of the common prefix of two words."""
     return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def shared_letters(one: str, other: str) -> int:
-    """Return the number of letters at the beginning and the end that two words share; none counts twice."""
+    """Return the length of the common prefix and suffix of two words, without overlap."""
     most = min(len(one), len(other))
     before = shared_beginning(one, other)
     behind = 0
@@ -37,7 +37,7 @@ def is_name(word: str, before: str) -> bool:
 
 
 class StandIns:
-    """Find known words for unknown ones; may be used from several threads."""
+    """Index of known words that stand in for unknown ones. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class StandIns:
         self._found: dict[tuple[str, bool], int | None] = {}
 
     def number(self, word: str, before: str = "") -> int | None:
-        """Return the number of the word that stands in for an unknown word after another word, if there is one."""
+        """Return the number of the stand-in for an unknown word, given the word before it, or None."""
         folded = self._casing.lower(word)
         if folded in self._folded:
             return self._numbers[self._folded[folded]]

@@ -1,4 +1,4 @@
-"""Translation for the web server: the objects that routes, pages and protocols share."""
+"""Translation objects of the web server, shared by routes, pages and protocols."""
 
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.tools.translation.corrections import Corrections

@@ -1,1 +1,1 @@
-"""Language models as files: ARPA in and out, the binary form, estimation from text."""
+"""Language model files: reading and writing ARPA, the binary form, estimation from text."""

@@ -1,8 +1,8 @@
-"""ARPA files: read as KenLM, SRILM and IRSTLM write them, and written; and the bytes of any file as kernels read them.
+r"""Reader and writer of ARPA files, and a cursor over the bytes of a file for compiled kernels.
 
-A file that is not as it should be is refused, and the message names its line. Small departures are taken: empty lines
-anywhere, text before \\data\\, any white space between fields, <UNK> for <unk>, no <unk>, <s> or </s>, n-grams whose
-beginnings or ends were pruned.
+Files of KenLM, SRILM and IRSTLM can be read. An invalid file is rejected with its line number. Small deviations are
+accepted: empty lines, text before \data\, any whitespace between fields, <UNK> for <unk>, a missing <unk>, <s> or </s>,
+n-grams whose prefixes or suffixes were pruned.
 """
 
 import re
@@ -45,9 +45,9 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 
 
 class TextCursor:
-    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands.
+    """Bytes of a file in blocks that kernels parse. `cursor` is the position of the parser.
 
-    `blocks`, made of the file's lines, are read in place of its bytes.
+    `blocks`, made of the file's lines, replace its bytes.
     """
 
     def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
@@ -60,7 +60,7 @@ class TextCursor:
         self._ended = False
 
     def refill(self) -> bool:
-        """Put more behind what is left; return whether there was more."""
+        """Append the next block to the unread rest. Returns whether there was one."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
@@ -69,7 +69,7 @@ class TextCursor:
             if self._ended:
                 return False
             self._ended = True
-            # The last line may lack its end.
+            # The last line may lack its newline.
             block = b"\n" if rest else b""
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
         self.cursor[AT] = 0
@@ -77,7 +77,7 @@ class TextCursor:
         return True
 
     def line(self) -> bytes | None:
-        """Return the next line that is not empty, stripped, None at the end; the cursor stays on it."""
+        """Return the next nonempty line, stripped, or None at the end. The cursor stays at its beginning."""
         while True:
             start = int(self.cursor[AT])
             ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
@@ -90,7 +90,7 @@ class TextCursor:
             self.next(int(ends[0]))
 
     def next(self, length: int | None = None) -> None:
-        """Go behind the line that stands at the cursor, with its length if that is known."""
+        """Move the cursor past the current line, whose length may be given."""
         start = int(self.cursor[AT])
         if length is None:
             length = int(np.argmax(self.text[start:] == ord("\n")))
@@ -98,16 +98,16 @@ class TextCursor:
         self.cursor[LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
-        """Return an error that names the line, that at the cursor if none is given."""
+        """Return an error with the line number, by default that of the cursor."""
         return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
 
 
 NO_UNKNOWN = -100.0
-"""Log10 probability of an unknown word where a file gives none, as KenLM has it."""
+"""Log10 probability of an unknown word if the file has none, as in KenLM."""
 
 _ROWS = 1 << 16
 _MOST_EXPECTED = 1 << 24
-"""A header may say what it likes: room for more n-grams is made when they come."""
+"""Maximum number of n-grams to allocate from the header, since its numbers may be wrong."""
 
 _DATA, _END = b"\\data\\", b"\\end\\"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
@@ -124,20 +124,20 @@ _FAULTS = {
 
 
 class NamedModel(NamedTuple):
-    """A model and the spelling of its words."""
+    """Language model and its vocabulary."""
 
     model: LanguageModel
     vocabulary: Vocabulary
     classes: ClassModel | None = None
-    """A model of whole words by their classes, of the same text."""
+    """Class model of whole words, estimated from the same text."""
 
     def counts(self) -> list[int]:
-        """Return the numbers of n-grams, by order from 1."""
+        """Return the number of n-grams of each order, from 1."""
         return [len(ngrams.words) for ngrams in ngrams_of(self.model)]
 
 
 class _Unigrams:
-    """Words with their probabilities and backoff weights, as the first section gives them."""
+    """Unigrams of an ARPA file, with probabilities and backoff weights."""
 
     def __init__(self) -> None:
         self.vocabulary = GrowingVocabulary()
@@ -145,7 +145,7 @@ class _Unigrams:
         self.backoff = np.zeros(_ROWS, np.float32)
 
     def add(self, ngrams: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Take rows; return the row of a word that is there already, if there is one."""
+        """Add rows. Returns the row of the first duplicate word, if any."""
         words = ngrams[:, 0]
         while len(self.vocabulary) > len(self.log10):
             self.log10 = np.concatenate([self.log10, np.full(len(self.log10), np.nan, np.float32)])
@@ -158,7 +158,7 @@ class _Unigrams:
         return int(twice[0]) if len(twice) else None
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return probabilities and backoff weights by word."""
+        """Return log10 probabilities and backoff weights by word number."""
         log10 = self.log10[: len(self.vocabulary)]
         for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, NEVER), (END, None)):
             if np.isnan(log10[word]):
@@ -167,9 +167,9 @@ class _Unigrams:
 
 
 def read_arpa(path: str, shown: Progress) -> NamedModel:
-    """Return the model of an ARPA file, or of standard input for `-`; gzip and zstd are unpacked.
+    """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed.
 
-    Raises `InputError`, which names the line.
+    Raises `InputError` with the line number if the file is invalid.
     """
     with open_lines(path) as file:
         source = TextCursor(file, shown)
@@ -191,7 +191,7 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
 
 
 def _read_counts(source: TextCursor) -> list[int]:
-    """Return the numbers of n-grams that the header gives, by order from 1."""
+    """Return the number of n-grams of each order in the header, from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
             raise source.fault(f"there is no {_DATA.decode()}: this is no ARPA file")
@@ -213,7 +213,7 @@ def _read_counts(source: TextCursor) -> list[int]:
 def _read_section(
     source: TextCursor, order: int, counts: list[int], taker: "_Unigrams | ModelBuilder", vocabulary: GrowingVocabulary
 ) -> None:
-    """Read the n-grams of one order, title included."""
+    """Read the section of one order, title included."""
     line = source.line()
     match = _TITLE.fullmatch(line or b"")
     if not match or int(match[1]) != order:
@@ -247,10 +247,10 @@ def _read_section(
 
 
 class ArpaWriter:
-    """Writes the n-grams of a model, order by order, in pieces."""
+    """ARPA writer that takes n-grams order by order, in blocks."""
 
     def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
-        """Begin a file of `counts` n-grams of each order."""
+        """Write the header of a file with `counts` n-grams of each order."""
         self._file = file
         self._vocabulary = vocabulary
         self._order = len(counts)
@@ -258,7 +258,7 @@ class ArpaWriter:
         self._put(_DATA.decode(), *(f"ngram {k + 1}={count}" for k, count in enumerate(counts)))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
-        """Write n-grams of one order, words int32[n, k], not below the last one's."""
+        """Write n-grams of one order, words int32[n, k]. Orders must not decrease."""
         order = words.shape[1]
         self._begin(order)
         for start in range(0, len(words), _ROWS):
@@ -267,7 +267,7 @@ class ArpaWriter:
             self._file.write(lines_of(self._vocabulary, rows, order < self._order))
 
     def finish(self, classes: ClassModel | None = None) -> None:
-        """Write the end; ARPA files have no classes."""
+        """Write the end. A class model is ignored, since ARPA files cannot store it."""
         self._begin(self._order)
         self._put("", _END.decode())
 
@@ -281,7 +281,10 @@ class ArpaWriter:
 
 
 def write_arpa(path: Path, named: NamedModel) -> None:
-    """Write a model as an ARPA file, compressed if its name ends in .gz or .zst; raises `ExportError`."""
+    """Write a model as an ARPA file, compressed if its suffix is .gz or .zst.
+
+    Raises `ExportError` if the file cannot be written.
+    """
     by_order = list(ngrams_of(named.model))
     with written(path) as file:
         writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])

@@ -1,8 +1,8 @@
-"""From tokenised text to a language model: two passes over the words, then counting and smoothing order by order.
+"""Language model estimation from tokenized text: two passes over the words, then counting and smoothing by order.
 
 Smoothing is interpolated modified Kneser-Ney [Chen & Goodman 1999], in a scratch database. Memory holds the vocabulary,
-a piece of the text, and as much of the database as it was given. All else is in files of a folder beside the output,
-which goes when the work ends.
+a block of the text, and the database up to its memory limit. All other data is in files of a temporary folder beside
+the output.
 """
 
 import os
@@ -45,20 +45,20 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FALLBACK = (0.5, 1.0, 1.5)
-"""Discounts where a text is too small to estimate them, as KenLM has them."""
+"""Discounts for a text that is too small to estimate them, as in KenLM."""
 
 CLASSES, CLASS_ORDER = 40, 4
-"""Classes of words of a class model, and the words of its longest n-grams."""
+"""Number of word classes of a class model, and its order."""
 MOST_WORDS_IN_CLASSES = 1_000_000
-"""A longer text has no class model: only small stores have a use for it."""
+"""Maximum number of words of a text for a class model, since only small stores benefit from one."""
 
 _ROWS = 1 << 18
 
 
 def discounts_of(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
-    """Return the discounts of counts of 1, 2, and 3 or more, and whether they could be estimated.
+    """Return the discounts for counts 1, 2 and ≥ 3, and whether they could be estimated.
 
-    `numbers` of n-grams that have the adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999].
+    `numbers` are the numbers of n-grams with adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999].
     """
     if all(numbers):
         scale = numbers[0] / (numbers[0] + 2 * numbers[1])
@@ -69,7 +69,7 @@ def discounts_of(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bo
 
 
 class KneserNey:
-    """Estimates a model of an order from the n-grams of a text."""
+    """Kneser-Ney estimator of a given order from the n-grams of a text."""
 
     def __init__(self, connection: "DuckDBPyConnection", order: int) -> None:
         self.order = order
@@ -77,13 +77,13 @@ class KneserNey:
         self._run(f"CREATE TABLE occurrences ({', '.join(f'{w} INTEGER' for w in _words(order))})")
 
     def add(self, ngrams: NDArray[np.int32]) -> None:
-        """Take the n-grams that end at each word, int32[order, n], padded with BEGIN where a sentence begins."""
+        """Add the n-grams that end at each word, int32[order, n], padded with BEGIN at the beginning of a sentence."""
         columns = dict(zip(_words(self.order), ngrams, strict=True))
         assert len(columns) == self.order
         self._run("INSERT INTO occurrences SELECT * FROM columns")
 
     def count(self) -> Iterator[int]:
-        """Count the n-grams of all orders, from the highest; yield each order when it is done."""
+        """Count the n-grams of all orders, highest first. Yields each order when it is counted."""
         top = self.order
         self._run(
             f"CREATE TABLE grams{top} AS SELECT *, count(*) AS raw, 0::BIGINT AS types FROM occurrences GROUP BY ALL"
@@ -104,12 +104,12 @@ class KneserNey:
         self._run("DROP TABLE grams1")
 
     def discounts(self, n: int) -> tuple[tuple[float, float, float], bool]:
-        """Return the discounts of n-grams, and whether they could be estimated."""
+        """Return the discounts of order `n`, and whether they could be estimated."""
         numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
         return discounts_of([int(number) for number in numbers])
 
     def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
-        """Make the probabilities of n-grams, when those of shorter ones are known."""
+        """Compute the probabilities of order `n`. Those of the lower order must be computed."""
         one, two, more = discounts
         discount = f"CASE count WHEN 1 THEN {one!r} WHEN 2 THEN {two!r} ELSE {more!r} END"
         context = _columns(n - 1)
@@ -120,7 +120,7 @@ class KneserNey:
             f"{'GROUP BY ALL' if context else ''}"
         )
         if n == 1:
-            # BEGIN is never predicted; all other words share what discounting leaves.
+            # BEGIN is never predicted. All other words share the discounted mass.
             self._run(
                 f"CREATE TABLE probabilities1 AS SELECT w1, (coalesce(count - ({discount}), 0) / total "
                 f"+ weight / {vocabulary - 1}) AS probability FROM "
@@ -138,10 +138,10 @@ class KneserNey:
         )
 
     def list(self, n: int) -> Iterator[NGrams]:
-        """Yield the n-grams with their probabilities and backoff weights, sorted; those of the next order are known."""
+        """Yield the n-grams, sorted, with probabilities and backoff weights. Order n + 1 must be smoothed."""
         backoff, join = "0", ""
         if n < self.order:
-            # Where nothing is left for the lower order, the logarithm has no value.
+            # The logarithm is undefined if no mass remains for the lower order.
             backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {NEVER} END"
             join = f"LEFT JOIN contexts{n + 1} USING ({_columns(n)})"
         self._run(
@@ -161,7 +161,7 @@ class KneserNey:
         self._run(f"DROP TABLE listed{n}")
 
     def number(self, n: int) -> int:
-        """Return the number of n-grams, of unigrams without those that did not occur."""
+        """Return the number of n-grams. Unigrams that did not occur are not counted."""
         return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
 
     def _row(self, query: str) -> tuple[int, ...]:
@@ -179,28 +179,31 @@ def _columns(n: int) -> str:
 
 
 _NUMBERS = 1 << 20
-"""Words at once: more than the longest line has."""
+"""Word numbers read at once, more than the longest line has."""
 _BEGINNING = 1 << 16
-"""Bytes that are kept of a text's beginning."""
+"""Bytes kept of the beginning of a text."""
 
 
 class ModelWriter(Protocol):
-    """Takes the n-grams of an estimated model, order by order, each sorted."""
+    """Writer of an estimated model, which takes n-grams order by order, each sorted."""
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
-        """Take n-grams of one order, not below the last one's."""
+        """Add n-grams of one order. Orders must not decrease."""
 
     def finish(self, classes: ClassModel | None = None) -> None:
-        """Complete the model, to which a class model may belong."""
+        """Complete the model, with an optional class model."""
 
 
 OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
-"""Begins a model of a vocabulary and of a number of n-grams of each order."""
+"""Factory of a model writer: `(vocabulary, number of n-grams of each order)`."""
 
 
 class Report(NamedTuple):
-    """An estimated model: sentences and words of the text, n-grams by order, words that are <unk>, and the orders whose
-    discounts could not be estimated. `beginning` has the first lines of a text that was read as tokens."""
+    """Statistics of an estimated model.
+
+    It has the sentences and words of the text, n-grams by order, words that are <unk>, the orders whose discounts could
+    not be estimated, and in `beginning` the first lines of a text that was read as tokens.
+    """
 
     sentences: int
     words: int
@@ -211,7 +214,7 @@ class Report(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text that was read: the numbers of its words in a file, how often each occurs, n of sentences, first lines."""
+    """Numbered text: file of word numbers, vocabulary, word frequencies, number of sentences, first lines."""
 
     path: Path
     vocabulary: GrowingVocabulary
@@ -230,11 +233,11 @@ def estimate(
     *,
     classes: bool = False,
 ) -> Report:
-    """Estimate a model from files of sentences, one a line, and hand it to writers; empty lines are no sentences.
+    """Estimate a model from files with one sentence a line, and pass it to writers. Empty lines are skipped.
 
-    Sentences go through `side`, which divides them into tokens where they are not. `folder` is where files go
-    meanwhile. With `classes`, writers get a class model, too, if the text is no longer than it may be. Raises
-    `InputError` where a text cannot be read or there is none, `ExportError` where there is no room.
+    `side` tokenizes sentences that are not tokens. `folder` is the parent of the temporary folder. With `classes`,
+    writers also get a class model if the text has at most `MOST_WORDS_IN_CLASSES` words. Raises `InputError` if a text
+    cannot be read or has no sentence, `ExportError` if the disk or the memory limit is too small.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
@@ -259,7 +262,7 @@ def estimate(
 
 
 def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -> _Text:
-    """Number all words: the first pass."""
+    """First pass: number all words."""
     text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
     numbers = np.empty(_NUMBERS, np.int32)
     with text.path.open("wb") as file:
@@ -285,7 +288,7 @@ def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -
 
 
 def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
-    """The lines of a file, each as the side makes it; raises `InputError` where one is too long."""
+    """Yield blocks of tokenized lines of a file. Raises `InputError` if a line is too long."""
     number = 0
     for chunk in file.chunks():
         for line in chunk:
@@ -296,7 +299,7 @@ def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
 
 
 def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
-    """The bytes of a file; its first lines are put into `beginning`, where that is empty."""
+    """Yield the blocks of a file, and add its first lines to `beginning` if that is empty."""
     first = b""
     for block in file.text_blocks():
         if not beginning and len(first) < _BEGINNING:
@@ -306,7 +309,7 @@ def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
 
 
 def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
-    """Number words until there are enough; return whether there may be more of the source."""
+    """Fill `numbers` with word numbers. Returns False at the end of the source."""
     while True:
         before = int(source.cursor[AT])
         outcome = read_words(source.text, source.cursor, vocabulary.arrays, vocabulary.size, numbers)
@@ -327,12 +330,12 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
 
 
 def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the vocabulary within its limits, and the number in it of each word, int32[V]."""
+    """Return the limited vocabulary, and the new number of each word, int32[V]."""
     whole = text.vocabulary.finish()
     kept = text.occurrences >= options.min_word_count
     kept[: len(SPECIAL)] = False
     if options.max_words is not None:
-        # The most frequent; of equals those that came first.
+        # Keep the most frequent words, and in a tie the ones seen first.
         frequent = np.argsort(-text.occurrences[kept], kind="stable")
         kept[np.flatnonzero(kept)[frequent[options.max_words :]]] = False
     vocabulary = GrowingVocabulary()
@@ -344,7 +347,7 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
 
 
 def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    """Yield whole sentences, renumbered: the second pass."""
+    """Second pass: yield blocks of whole sentences with their new word numbers."""
     begun = np.zeros(0, np.int32)
     with path.open("rb") as file:
         while len(numbers := np.fromfile(file, np.int32, _NUMBERS)):
@@ -383,7 +386,10 @@ def _hand_over(
     shown: Progress | None,
     classes: ClassModel | None = None,
 ) -> tuple[list[int], list[int]]:
-    """Count, smooth and list; return the numbers of n-grams, and the orders whose discounts could not be estimated."""
+    """Count, smooth and write all orders.
+
+    Returns the number of n-grams by order, and the orders whose discounts could not be estimated.
+    """
     top = model.order
     for n in model.count():
         if shown is not None:
@@ -398,7 +404,7 @@ def _hand_over(
         model.smooth(n, len(vocabulary), discounts)
         if shown is not None:
             shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
-        # Backoff weights of an order are known with the next one.
+        # Backoff weights of an order are computed with the next order.
         for known in range(max(n - 1, 1), n + (n == top)):
             for ngrams in model.list(known):
                 for writer in writers:
@@ -409,7 +415,7 @@ def _hand_over(
 
 
 class BinaryWriter:
-    """Builds the model in memory, and hands it on when it is whole."""
+    """Model writer that builds the model in memory and passes it to a callback."""
 
     def __init__(self, take: Callable[[NamedModel], object], vocabulary: Vocabulary, counts: list[int]) -> None:
         self._take = take
@@ -418,7 +424,7 @@ class BinaryWriter:
         self._builder: ModelBuilder | None = None
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
-        """Take n-grams of one order; those of one word come first."""
+        """Add n-grams of one order, unigrams first."""
         if words.shape[1] == 1:
             self._log10[words[:, 0]] = log10
             self._backoff[words[:, 0]] = backoff
@@ -427,7 +433,7 @@ class BinaryWriter:
         assert twice is None
 
     def finish(self, classes: ClassModel | None = None) -> None:
-        """Hand the model on."""
+        """Pass the complete model to the callback."""
         self._take(NamedModel(self._begun().finish(), self._vocabulary, classes))
 
     def _begun(self) -> ModelBuilder:
@@ -437,7 +443,7 @@ class BinaryWriter:
 
 
 def _class_model(text: _Text, memory: int) -> ClassModel:
-    """Estimate a class model of whole words, whose parts are joined, of a text that fits in memory."""
+    """Estimate a class model from a text that fits in memory. Word parts are joined to words."""
     tokens = text.vocabulary.finish()
     spelled = [tokens.word(number) for number in range(len(tokens))]
     numbers = np.fromfile(text.path, np.int32)
@@ -456,7 +462,7 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     vocabulary, names = GrowingVocabulary(), GrowingVocabulary()
     places, symbols = vocabulary.add(own), np.array(names.add(map(str, range(CLASSES))), np.int32)
     whole = vocabulary.finish()
-    # A new word is one of the class of most words, met half a time.
+    # An unseen word belongs to the class with most words, with a count of one half.
     classes = np.full(len(whole), symbols[0], np.int32)
     log10 = np.full(len(whole), np.log10(0.5 / max(int(sizes[0]), 1)), np.float32)
     classes[places], log10[places] = symbols[found], np.log10(times / sizes[found])

@@ -1,6 +1,6 @@
-"""Language models as files: opened whatever their format, converted, and made of text, in the forms that names ask for.
+"""Language model files: loading in any format, conversion and estimation. Suffixes determine the output format.
 
-The binary form is the model's arrays as kernels ask them, mapped into memory.
+The binary form stores the model's arrays as the kernels use them, and is memory-mapped.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 _KIND, _VERSION = "language model", 2
 _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 _OF_CLASSES = "classes "
-"""Before the names of what is a class model's."""
+"""Name prefix of a class model's arrays."""
 
 
 def open_language_model(path: str, shown: Progress) -> NamedModel:
     """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input).
 
-    Raises `InputError`.
+    Raises `InputError` if the file cannot be read.
     """
     if not is_binary(path):
         return read_arpa(path, shown)
@@ -55,12 +55,12 @@ def open_language_model(path: str, shown: Progress) -> NamedModel:
 
 
 def is_binary(path: str) -> bool:
-    """Return whether a file is in our binary form; False where it cannot be read."""
+    """Return whether a file is in our binary form. False if it cannot be read."""
     return path != STANDARD_INPUT and is_of_kind(path, _KIND)
 
 
 def write_binary(path: Path, named: NamedModel) -> None:
-    """Write a model in our binary form; raises `ExportError`."""
+    """Write a model in our binary form. Raises `ExportError` if the file cannot be written."""
     values: dict[str, int] = {}
     arrays: dict[str, NDArray[Any]] = {}
 
@@ -77,13 +77,13 @@ def write_binary(path: Path, named: NamedModel) -> None:
 
 
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
-"""A file with such a name is to be an ARPA file; any other gets our binary form."""
+"""Suffixes of ARPA files. A file with another suffix has our binary form."""
 
 
 def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
-    """Write a language model again, each output in the form that its name says, and return it.
+    """Convert a language model to each output's format, which its suffix determines, and return it.
 
-    Raises `InputError` and `ExportError`.
+    Raises `InputError` if it cannot be read, `ExportError` if an output cannot be written.
     """
     named = open_language_model(path, shown)
     for output in outputs:
@@ -98,10 +98,10 @@ def make(
     shown: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
-    """Estimate a language model and write it, each output in the form that its name says.
+    """Estimate a language model and write it to each output in the format of its suffix.
 
-    Sentences go through `side`, which divides them into tokens where they are not.
-    Raises `InputError` and `ExportError`.
+    `side` tokenizes sentences that are not tokens. Raises `InputError` if a text cannot be read, `ExportError` if an
+    output cannot be written.
     """
     with ExitStack() as stack:
         writers: list[OpenWriter] = []

@@ -1,4 +1,4 @@
-"""Options of language models that are estimated."""
+"""Options of language model estimation."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""Translations beside references: scores of whole texts, and weights that are tuned to them."""
+"""Evaluation of translations against references, and weight tuning."""

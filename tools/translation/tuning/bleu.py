@@ -1,7 +1,7 @@
-"""BLEU of tokenised text, from counts that can be added up, and of single sentences.
+"""BLEU of tokenized text, from additive statistics, and sentence BLEU.
 
-A candidate's statistics are float64[10]: n-grams of 1 to 4 words that references have too, n-grams of 1 to 4 words, its
-words, and the words of the reference whose length is closest (of two the shorter one).
+A candidate's statistics are float64[10]: matching n-grams of 1 to 4 words, n-grams of 1 to 4 words, its length in
+words, and the length of the closest reference (the shorter one in a tie).
 """
 
 from collections import Counter
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 Words = tuple[str, ...]
 
 ORDER = 4
-"""Words of the longest n-grams."""
+"""Length of the longest n-grams, in words."""
 SIZE = 2 * ORDER + 2
 LENGTH, REFERENCE = 2 * ORDER, 2 * ORDER + 1
-"""Where the words of a candidate and of its reference stand."""
+"""Columns of the candidate's length and of its reference's length."""
 
 
 class References:
-    """The references of one sentence."""
+    """References of one sentence."""
 
     def __init__(self, references: Sequence[Words]) -> None:
-        """At least one."""
+        """Count the n-grams of at least one reference."""
         self._lengths = sorted({len(reference) for reference in references})
         self._most: Counter[Words] = Counter()
         for reference in references:
@@ -46,14 +46,14 @@ def _ngrams(words: Words) -> Counter[Words]:
 
 
 class Bleu(NamedTuple):
-    """BLEU of a text, 0 to 100, and the ratio of its words to those of its references."""
+    """BLEU of a text, 0 to 100, and its length divided by the length of its references."""
 
     score: float
     ratio: float
 
 
 def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
-    """Return BLEU of the sum of all sentences' statistics [Papineni et al. 2002], without smoothing."""
+    """Return BLEU from the summed statistics of all sentences [Papineni et al. 2002], without smoothing."""
     matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
     length, reference = statistics[LENGTH], statistics[REFERENCE]
     ratio = float(length / reference) if reference else 1.0
@@ -64,10 +64,10 @@ def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
 
 
 def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return BLEU+1 of candidates, 0 to 1: statistics float64[k, 10].
+    """Return BLEU+1 (0 to 1) of candidates, from statistics float64[k, 10].
 
-    One is added to the counts of n-grams of two words and more [Lin & Och 2004], and to the length of the reference in
-    the brevity penalty: without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].
+    One is added to the counts of n-grams of two or more words [Lin & Och 2004], and to the reference length in the
+    brevity penalty. Without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].
     """
     added = np.array([0.0, 1.0, 1.0, 1.0])
     matches, totals = statistics[:, :ORDER] + added, statistics[:, ORDER:LENGTH] + added

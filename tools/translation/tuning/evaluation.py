@@ -1,6 +1,6 @@
 """BLEU, chrF, TER and paired bootstrap tests of translations, computed by sacrebleu.
 
-Scores have sacrebleu's signatures, so that others can reproduce them.
+Scores include sacrebleu's signatures, so that they can be reproduced.
 """
 
 import os
@@ -22,8 +22,9 @@ _RESAMPLES = 1_000
 
 
 class SystemScore(NamedTuple):
-    """A translation's score: `low` and `high` hold it with 95 % probability; `p`: how probable a difference as large as
-    that from the first translation would be by chance (None: it is the first).
+    """Score of a translation, with its 95 % interval from `low` to `high`.
+
+    `p` is the probability of at least this difference from the first translation by chance (None for the first).
     """
 
     name: str
@@ -34,7 +35,7 @@ class SystemScore(NamedTuple):
 
 
 class MetricScores(NamedTuple):
-    """One metric of all translations, and its signature."""
+    """Scores of all translations under one metric, and the metric's signature."""
 
     metric: str
     signature: str
@@ -48,11 +49,11 @@ def evaluate(
     shown: Progress,
     resamples: int = _RESAMPLES,
 ) -> list[MetricScores]:
-    """Score translations, given as named lists of lines, and test the second and further ones against the first.
+    """Score translations, given as named lists of lines, and test each further translation against the first.
 
-    All text is compared in NFC. A reference that is empty in a line is left out if another reference has text there;
-    a line whose references are all empty has an empty reference. Raises `InputError` if numbers of lines differ, and
-    `UsageError` if sacrebleu is not installed.
+    All text is compared in NFC. An empty reference line is ignored if another reference has text there. If all are
+    empty, the line has an empty reference. Raises `InputError` if the numbers of lines differ, and `UsageError` if
+    sacrebleu is not installed.
     """
     check_lines(translations, references)
     translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
@@ -66,7 +67,7 @@ def evaluate(
 
 
 def _given(row: Sequence[str]) -> list[str | None]:
-    """Return the references of a line in NFC, None for those that sacrebleu is to leave out."""
+    """Return the references of a line in NFC, with None for references that sacrebleu must ignore."""
     if not any(map(str.strip, row)):
         return [""] * len(row)
     return [normalize("NFC", line) if line.strip() else None for line in row]
@@ -83,9 +84,9 @@ def _evaluate(
     from sacrebleu.significance import PairedTest
 
     systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
-    # Its types leave out that references may be missing.
+    # The types of sacrebleu do not allow missing references.
     streams: Any = references
-    # sacrebleu takes its seed from the environment.
+    # sacrebleu reads its seed from the environment.
     before: Any = os.environ.get(_SEED)
     os.environ[_SEED] = str(_BOOTSTRAP_SEED)
     try:
@@ -118,7 +119,7 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
 
 
 def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
-    """Raise `InputError` if named lists of lines have different lengths, or there is no text to compare with."""
+    """Raise `InputError` if named lists of lines have different lengths, or all references are empty."""
     first, lines = texts[0]
     for name, others in (*texts[1:], *references):
         if len(others) != len(lines):

@@ -1,7 +1,7 @@
-"""Hold pairs of a store back, so that weights can be tuned without text that is set aside.
+"""Held-out pairs of a store, so that weights can be tuned without a separate development set.
 
-In a copy of the store the pairs are withdrawn, with all that they count; what is left says nothing of them but by the
-links of other pairs. A language model of the target sides that are left goes with it.
+The pairs and their counts are removed from a copy of the store. They influence the remaining pairs only through links.
+A language model of the remaining target sides is built.
 """
 
 import random
@@ -23,12 +23,12 @@ from hierogram.tools.translation.language_models.files import make
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 LARGEST_SHARE = 10
-"""At most one pair in so many is held back: with fewer the grammar would be another one."""
+"""Hold out at most one pair in ten, since the grammar of fewer pairs would differ too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A store without some pairs, a language model of its target sides, and the words of the pairs."""
+    """Store without the held-out pairs, a language model of its target sides, and the words of the held-out pairs."""
 
     store: Store
     model: str
@@ -38,9 +38,10 @@ class HeldOut:
 
 @contextmanager
 def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[HeldOut]:
-    """Hold back at most `most` pairs, drawn by the seed, in a copy that lasts as long as the context.
+    """Hold out up to `most` random pairs, in a copy that is deleted when the context ends.
 
-    Raises `UsageError` where the store is none of SQLite's, or has too few pairs, `WrongKindError` of other kinds.
+    Raises `UsageError` if the store is not an SQLite store or has too few pairs, `WrongKindError` if its rules do not
+    have two sides.
     """
     notation = notation_of(store.settings().grammar)
     if TRANSLATION not in notation.offers:

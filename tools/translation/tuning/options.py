@@ -1,4 +1,4 @@
-"""Options of tuning and of evaluation."""
+"""Options of tuning and evaluation."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,14 +1,16 @@
-"""Tuning: decode, put the candidates into pools, train, decode again; the weights that translated best are taken.
+"""Weight tuning: decode, pool the candidates, train, repeat, and return the weights with the best BLEU.
 
-Training is pairwise ranking optimization [Hopkins & May 2011]: weights that put better candidates above worse ones.
+Training is pairwise ranking optimization [Hopkins & May 2011], which learns weights that rank better candidates above
+worse ones.
 
-Candidates say little of weights far from those that found them. So each step begins at the best weights so far, and
-goes no further than that a share of all sentences changes its translation, among the candidates so far. This share
-grows with each round that is better than all before it, and shrinks with each that is not. After each training the
-weight of target words alone is fitted, by which translations are made as long as their references.
+Candidates are uninformative about weights far from those that produced them. So each step starts from the best weights
+so far, and may change the best pooled candidate of a limited share of the sentences. The share grows after each round
+that improves on all earlier ones, and shrinks after other rounds. After each training the weight of target words is
+fitted so that translations are as long as their references.
 
-No list shows what the weights that made it keep away. So a round ends early where it loses much against the start, and
-teaches by what it has found until then. Where rounds find little that is new, the next one begins at the start again.
+An n-best list does not show the bad translations that its weights avoid. So a round stops early if it loses much BLEU
+against the start, and training uses the candidates found until then. If rounds find few new candidates, the next round
+restarts from the first weights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,15 +36,15 @@ from hierogram.tools.translation.tuning.options import TuningOptions
 
 _LENGTH_HALVINGS = 30
 _FURTHEST = 0.5
-"""The weight changes by at most this share of the largest weight at once: lists tell of what is near."""
+"""Maximum change of the weight, as a share of the largest weight. The n-best lists are reliable only nearby."""
 
 
 Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-"""The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
+"""Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
 
 
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
-    """Return the words of the best candidates by those of their references, if each word's weight were changed so."""
+    """Return the length ratio of the best candidates to their references after a weight `change`."""
     words = references = 0.0
     for scores, own, closest in lists:
         best = int(np.argmax(scores + change * own))
@@ -52,14 +54,14 @@ def length_ratio(lists: Sequence[Ranked], change: float) -> float:
 
 
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """Return the change of the words' weight at which the best candidates have `ratio` times their references' words.
+    """Return the change of the weight of words for which the best candidates have the length `ratio`.
 
-    Where the lists cannot show it, it goes as far as half the `largest` weight; 0 where they have it already.
+    The change is limited to half the `largest` weight. It is 0 if the ratio is exact already.
     """
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
     low, high = -_FURTHEST * largest, _FURTHEST * largest
-    # The more a word weighs, the longer is the best candidate of each list.
+    # The lengths of the best candidates increase with the weight of words, so bisection works.
     for _ in range(_LENGTH_HALVINGS):
         middle = (low + high) / 2
         if length_ratio(lists, middle) < ratio:
@@ -70,7 +72,7 @@ def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
 
 
 _REGULARIZATION = 1.0
-"""Strength of the squared weights, of features that vary by 1, against the sum over all pairs."""
+"""Strength λ of L2 regularization, for features of unit variance and a loss summed over pairs."""
 
 
 DRAWN_PAIRS, KEPT_PAIRS = 5_000, 50
@@ -105,7 +107,7 @@ def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]
 
 
 def need_scipy() -> None:
-    """Raise `UsageError` where scipy is not installed."""
+    """Raise `UsageError` if scipy is not installed."""
     try:
         import scipy.optimize  # noqa: F401
     except ImportError as error:
@@ -130,11 +132,11 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def as_wide(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the trained weights scaled so that they set pairs no further apart than the last ones, and are no larger.
+    """Return the trained weights, scaled so that neither margins nor size exceed those of the last weights.
 
-    The first is the root mean square of w · x over the pairs x, `differences` float64[n, F]; the second the sum of
-    absolute weights: a feature that hardly varies in pairs may be trained to a weight as large as it likes, though in
-    other translations it varies. A feature that was not trained (0) keeps its weight.
+    Margins are the root mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute
+    weights: a feature that hardly varies in the pairs may get a huge weight, although it varies in other translations.
+    A feature that was not trained (0) keeps its last weight.
     """
     known = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -146,40 +148,40 @@ def as_wide(
 
 
 _SETTLED = 0.01
-"""A smaller change, as a share of the largest weight that changes, is none."""
+"""Minimum change of weights that counts, as a share of the largest weight that changes."""
 
 
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Shares of the trained weights that are tried."""
+"""Interpolation shares of the trained weights that are tried."""
 _STARTS = 3
-"""Number of times that tuning starts from the first weights; again if rounds find few new candidates."""
+"""Maximum number of starts from the first weights. Tuning restarts if rounds find few new candidates."""
 _TRUSTED = 0.25
-"""Share of the sentences that may change their translation in the first step."""
+"""Maximum share of sentences whose translation the first step may change."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
 _MOST_LOST = 2.0
-"""A round ends where its sentences so far cost more points of BLEU than this, the others taken as in the first one."""
+"""Maximum loss of BLEU points in a round against the start. With more, the round stops."""
 _FEW = 0.5
-"""New candidates a sentence, of a round that is no better, below which there is little to find near the best one."""
+"""Minimum new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
 _STEP_HALVINGS = 6
-"""A step that is too long is halved at most this number of times, then it is left out."""
+"""Maximum number of times that a step is halved before it is skipped."""
 
 
 class KBest(NamedTuple):
-    """Translations of one sentence, best first: words, and features float64[k, F]."""
+    """N-best list of one sentence: words, and features float64[k, F]."""
 
     words: Sequence[Words]
     features: NDArray[np.float64]
 
 
 Decode = Callable[[NDArray[np.float64]], Iterable[KBest]]
-"""From weights float64[F] to the candidates of each sentence that is tuned on, in order; not all may be asked for."""
+"""Decoder: yields the n-best list of each sentence in order, given weights float64[F]. May be stopped early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round: the weights that were decoded with, their BLEU, the number of candidates that were new.
+    """Tuning round: its weights, their BLEU, and the number of new candidates.
 
-    `sentences` were translated, the others count for BLEU as in the first round.
+    `sentences` is the number of translated sentences. The rest count toward BLEU as in the first round.
     """
 
     weights: NDArray[np.float64]
@@ -189,7 +191,7 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """The weights that gave the best BLEU, all rounds in order, and which of them is the best (0: the start)."""
+    """Weights with the best BLEU, all rounds in order, and the index of the best round (0: the start)."""
 
     weights: NDArray[np.float64]
     history: list[Iteration]
@@ -197,7 +199,7 @@ class Tuned(NamedTuple):
 
 
 class _Pool:
-    """All candidates of one sentence so far: features float64[F] and statistics float64[10] of each."""
+    """Pool of all candidates of one sentence: features float64[F] and statistics float64[10] of each."""
 
     def __init__(self, references: References) -> None:
         self.features: list[NDArray[np.float64]] = []
@@ -206,10 +208,10 @@ class _Pool:
         self.of = cache(references.statistics)
 
     def add(self, candidates: KBest) -> int:
-        """Take candidates; return how many are new."""
+        """Add candidates. Returns the number of new ones."""
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
-            # Sums in other orders differ in their last digits.
+            # Round, because sums in another order differ in their last digits.
             key = (words, np.round(features, 6).tobytes())
             if key not in self._known:
                 self._known.add(key)
@@ -218,34 +220,34 @@ class _Pool:
         return len(self._known) - before
 
     def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
-        """Return features of better candidates less those of worse ones, float64[n, F]."""
+        """Return features of better candidates minus those of worse candidates, float64[n, F]."""
         features = np.array(self.features)
         better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)))
         return features[better] - features[worse]
 
 
 class _Lists:
-    """The candidates of all sentences so far, to be ranked by any weights."""
+    """Candidates of all sentences, which can be ranked by any weights."""
 
     def __init__(self, pools: Sequence[_Pool]) -> None:
         self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
     def first(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the place of the candidate of each sentence that weights put first, int64[s]."""
+        """Return the index of each sentence's best candidate under `weights`, int64[s]."""
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
     def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
-        """Return BLEU of the candidates at these places, fitted, and their mean sentence BLEU: the former may be 0."""
+        """Return length-adjusted BLEU and mean sentence BLEU of the candidates `first`. BLEU may be 0."""
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
         return fitted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
-        """Return scores and lengths of the candidates under weights."""
+        """Return scores and lengths of the candidates under `weights`."""
         return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
 
 
 def fitted(bleu: Bleu, length: float) -> float:
-    """Return BLEU, less the share by which a text is longer or shorter than `length` times its references (0: any)."""
+    """Return BLEU, reduced by the deviation of the length ratio from `length` (0: not reduced)."""
     if not length or not bleu.ratio:
         return bleu.score
     return bleu.score * min(bleu.ratio / length, length / bleu.ratio)
@@ -259,14 +261,14 @@ def step(
     options: TuningOptions,
     words: int | None,
 ) -> NDArray[np.float64]:
-    """Return the next weights float64[F]: between the best ones so far and the trained ones.
+    """Return the next weights float64[F], between the best weights so far and the trained weights.
 
-    The share of the trained weights whose first candidates have the best BLEU is taken. A step that changes the first
-    candidate of more than `trusted` (0 to 1) of the sentences is halved until it does not; then the weight of
-    `words` is fitted.
+    The interpolation share with the best BLEU of the pooled candidates is chosen. A step that changes the best
+    candidate of more than `trusted` (0 to 1) of the sentences is halved until it does not. Then the weight of `words`
+    is fitted.
 
-    Where all these steps change no candidate, as of few sentences with the same words, decoding would repeat itself:
-    then of longer steps the one that changes fewest sentences is taken, if its first candidates are better.
+    If no step changes a candidate, which happens with few sentences, decoding would repeat itself. Then the longer step
+    that changes fewest sentences is taken, if its best candidates are better.
     """
     before = lists.first(best)
     length = options.length if words is not None else 0.0
@@ -293,9 +295,9 @@ def step(
 def _decoded(
     decode: Decode, weights: NDArray[np.float64], pools: Sequence[_Pool], start: NDArray[np.float64] | None
 ) -> tuple[Iteration, NDArray[np.float64]]:
-    """Put the candidates under weights into the pools; return the round, and statistics of its translations.
+    """Decode with `weights` and add candidates to the pools. Returns the round and its translations' statistics.
 
-    `start` float64[s, 10] are those of the first round (None: it is this one).
+    `start` float64[s, 10] are the statistics of the first round (None in the first round).
     """
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
     least = bleu_of(total).score - _MOST_LOST
@@ -318,17 +320,17 @@ def tune(
     options: TuningOptions,
     words: int | None = None,
 ) -> Tuned:
-    """Tune weights float64[F], from where they are, to BLEU against one or more references of each sentence.
+    """Tune weights float64[F], starting from `weights`, to BLEU against one or more references of each sentence.
 
-    The weight of the feature `words` (its place; None: there is none) is fitted to the length of the references after
-    each training, as the options say.
+    The weight of the feature with index `words` (None: no such feature) is fitted to the length of the references after
+    each training, if the options require it.
 
-    The same arguments give the same weights. It ends early where no candidate is new and weights hardly
-    change, or no two candidates differ enough.
+    Results are deterministic. Tuning ends early if a round has no new candidate and weights hardly change, or if no two
+    candidates differ enough. Raises `UsageError` if scipy is not installed.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
-    # Of the rounds since the present start.
+    # Best round since the last start.
     best = 0
     starts = 1
     length = options.length if words is not None else 0.0
@@ -356,7 +358,7 @@ def tune(
         start = history[best].weights
         trained = as_wide(train(differences), start, differences)
         last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
-        # Weights that are not trained do not count.
+        # Ignore weights that are not trained.
         changed = weights != last
         settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True
         if not made.new and settled and starts == _STARTS:
