@@ -1,1 +1,1 @@
-"""The demo's data."""
+"""Demo: a bundled corpus, and a command that learns from it."""

@@ -1,4 +1,4 @@
-"""The command that shows everything at work on real data: demo."""
+"""Command that runs the complete workflow on real data: demo."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def demo(
     """
     from hierogram.tools.demo.data import CREDITS, read_verses
 
-    # HIEROGRAM_STORE names the store of the user's own work, which the demo leaves alone.
+    # HIEROGRAM_STORE is ignored, because it names the user's own store.
     store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
     with interruptible("run `hierogram demo` again to go on"):
         verses = list(read_verses())

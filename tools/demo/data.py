@@ -1,6 +1,6 @@
-"""The demo's data: the Greek New Testament and the Berean Standard Bible, linked word by word by hand.
+"""Demo corpus: the Greek New Testament and the Berean Standard Bible, with manual word alignments.
 
-`NOTICE` names the sources, their licenses, and what was changed.
+`NOTICE` lists the sources, their licenses, and the changes made.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _FILE = "new_testament.tsv.zst"
 
 @dataclass(frozen=True, slots=True)
 class VersePair:
-    """A verse in both languages: its name (`JHN 1:1`), the words of each side, links as pairs of positions."""
+    """Verse in both languages: its name (`JHN 1:1`), the words of each side, and links as pairs of positions."""
 
     name: str
     source: list[str]
@@ -26,13 +26,13 @@ class VersePair:
     links: list[tuple[int, int]]
 
     def given(self, with_links: bool = True) -> dict[str, object]:
-        """Return the pair as ingest takes it."""
+        """Return the pair in the format of ingest."""
         pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
         return pair | ({"alignment": self.links} if with_links else {})
 
 
 def read_verses() -> Iterator[VersePair]:
-    """Yield the verses in their order."""
+    """Yield the verses in order."""
     content = zstandard.ZstdDecompressor().decompress(files(__package__).joinpath(_FILE).read_bytes())
     for line in content.decode().rstrip("\n").split("\n"):
         name, source, target, alignment = line.split("\t")

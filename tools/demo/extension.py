@@ -1,4 +1,4 @@
-"""What demo adds to the daemon: commands."""
+"""Extension that adds the command `demo`."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Showcase: learned rules that show a person best what was learned: reusable ones of more than a word, by kind."""
+"""Selection of the most informative learned rules by kind: reusable rules with more than one word."""
 
 import heapq
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ _FEWEST_USES = 2
 
 
 def skeleton(side: Side) -> list[int]:
-    """Return the side with each run of words as one 0 between its nonterminals' numbers."""
+    """Return the side with each run of words replaced by one 0. Nonterminals keep their numbers."""
     return [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
 
 
 def kind_of(rule: Rule) -> str | None:
-    """Return what the rule shows, None if it is only a word with its surroundings.
+    """Return the kind of a rule, or None for one word with its context.
 
-    PHRASE: several words on each side, translated as one; WORD_ORDER: words or nonterminals change places; GAP: words
-    that belong together with something between them, in the same order on both sides.
+    PHRASE: several words on each side, without gaps. WORD_ORDER: words or nonterminals are reordered. GAP: words
+    around a gap, in the same order on both sides.
     """
     if not (rule.source_terminals and rule.target_terminals):
         return None
@@ -37,9 +37,9 @@ def kind_of(rule: Rule) -> str | None:
 
 
 def most_telling(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRow]]:
-    """Return for each kind the `number` rules of highest count · p(e|f) · p(f|e): often used, and sure both ways.
+    """Return for each kind the `number` rules with the highest score: expected uses · p(e|f) · p(f|e).
 
-    Rules used only once tell of one sentence and are left out.
+    Rules with fewer than two expected uses are left out, because they describe a single sentence.
     """
     best: dict[str, list[tuple[float, int, RuleRow]]] = {kind: [] for kind in KINDS}
     for rule in rules:

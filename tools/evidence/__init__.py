@@ -1,1 +1,1 @@
-"""Evidence of a store for a sentence: rules that match it, and pairs that are like it."""
+"""Evidence for a sentence from a store: matching rules, similar pairs, and dictionary entries."""

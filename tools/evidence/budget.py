@@ -1,4 +1,4 @@
-"""Choose rules and pairs together for a prompt of bounded length: those that show most of what a reference may say."""
+"""Evidence within a budget of characters: rules and pairs with the most words expected in a reference translation."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,34 +12,34 @@ from hierogram.tools.evidence.marking import BEGIN, END, marked, quoted
 _IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
 _MARKS = len(BEGIN + _END + _END + END)
 _OF_ENTRIES = 0.9
-"""How sure an entry of a dictionary is taken to be."""
+"""Probability that a reference contains the words of a dictionary entry."""
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Something that can be shown: a rendering of a side, or a pair; its target words, what it costs in characters."""
+    """Candidate for the output: a rendering of a source side, or a pair, with its target words."""
 
     source: str
     target: str
     words: tuple[str, ...]
     joins: bool
-    """Whether it may stand behind another rendering of its source side."""
+    """Whether it can be appended to a line of other renderings. False for pairs."""
     spans: set[int] = field(default_factory=set)
 
     def cost(self, has_line: bool) -> int:
-        """Return the characters that it takes; fewer where a line of its source side is there."""
+        """Return its length in characters, which is smaller if its source side has a line already."""
         if not self.joins:
             return len(self.source) + len(_INTO) + len(self.target) + len(_END)
         return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
 
 
 def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
-    """Return evidence as text of up to so many characters: lines `source = target, target`, and pairs in two lines.
+    """Return evidence as text of up to `characters` characters.
 
-    A target word is expected in a reference by the probabilities of the rules that match where it would stand. What is
-    taken next is what shows most of that, of what nothing before it shows, for its length. Lines stand in the order of
-    the sentence, pairs after them, all between marks that say that it is data. `texts` is the pipeline of the store,
-    which joins tokens to text.
+    Renderings are lines `source = target, target` in sentence order; pairs follow, two lines each. All lines are
+    enclosed in tags that mark them as data. The choice is greedy: each step adds the rendering or pair with the most
+    expected new target words per character. Word expectations are computed from the matching rules and the entries.
+    `texts` is the store's pipeline, which detokenizes.
     """
     expected = _expected_words(found)
     pieces = list(_pieces(found, texts))
@@ -73,10 +73,10 @@ def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> 
 
 
 def _expected_words(found: Evidence) -> dict[str, float]:
-    """Return how probable it is of each target word that a reference has it.
+    """Return for each target word the probability that a reference contains it.
 
-    At each word of the sentence the rules that match there vote by their probabilities, longer ones more; what stands
-    at different words is independent.
+    At each position, the matching rules vote with their probabilities, and longer rules have more weight. Positions are
+    assumed to be independent.
     """
     votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()

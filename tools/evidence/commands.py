@@ -1,4 +1,4 @@
-"""Command `evidence`."""
+"""Command that shows the evidence for a sentence: evidence."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,4 +1,4 @@
-"""What evidence adds to the daemon: a route."""
+"""Extension that adds the evidence command and route."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

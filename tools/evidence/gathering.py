@@ -1,4 +1,4 @@
-"""Evidence: rules, pairs and entries that a store has for a sentence, for people, programs and prompts."""
+"""Evidence for a sentence from a store: rules, pairs and dictionary entries, and their forms for prompts and tables."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from hierogram.tools.evidence.matching import Chosen, Pattern, Place, Sentence, 
 from hierogram.tools.evidence.options import EvidenceOptions
 
 MOST_WORDS = 200
-"""Words of a sentence, at most."""
+"""Maximum number of words in a sentence."""
 
 _CANDIDATES = 200
 _SIDES_A_POSITION = 2
@@ -28,9 +28,7 @@ _GAPS = (nonterminal(1), nonterminal(2))
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
-    """A rule, its expected uses, the probability of its target given its source, and where the source side matches the
-    sentence: at most `matching.MOST_PLACES` places.
-    """
+    """Rule whose source side matches the sentence at up to `matching.MOST_PLACES` places."""
 
     source: str
     target: str
@@ -41,11 +39,11 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a store knows of a sentence, at a position of the store, in words also where it has parts of them.
+    """Evidence for a sentence at a position of the store. In a subword store, all texts are in words.
 
-    `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
-    that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
-    first. `entries` are those of dictionaries whose source side the sentence has; they are none of the pairs.
+    Places count `words`, which are lower-cased if the store only knows the lower-case form. `unknown` lists the words
+    that no stored pair has on its source side. Rules are ordered by the first word that they cover, then by length.
+    `entries` are dictionary entries whose source side occurs in the sentence; they are separate from `pairs`.
     """
 
     position: int
@@ -57,14 +55,14 @@ class Evidence:
 
 
 def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
-    """Return what the store knows of a sentence.
+    """Return the evidence for a sentence.
 
-    Raises `WrongKindError` where the store has sentences of one language, and `InputError` where the text has no word,
-    or more than `MOST_WORDS`.
+    Raises `WrongKindError` if the store has sentences of one language, and `InputError` if the text has no word or more
+    than `MOST_WORDS` words.
     """
     words = _words(look, text, options.tokenized)
     found_words = known_words(look, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
-    # As at the beginning of a sentence.
+    # Lower-case words that are known only in lower case, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known = {word: found_words[word] for word in words if word in found_words}
     sentence = Sentence(words)
@@ -76,7 +74,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
         for match in chosen
         for rule in rendered.get(match.side, ())
     ]
-    # The most used side first, for where there are more patterns than are looked for in pairs.
+    # Sort by uses, because only the first patterns are searched in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     pairs, entries = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs))
     most = max((word.count for word in known.values()), default=1)
@@ -95,7 +93,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
 
 
 def _in_words(found: Evidence, view: InWords) -> Evidence:
-    """Return the evidence of a store of parts in words, which positions count; unknown are those with such a part."""
+    """Convert the evidence of a subword store to words. A word is unknown if one of its parts is unknown."""
     places = words_of_parts(found.words)
     words = view.line(" ".join(found.words)).split(" ")
     unknown = {words[place] for place, part in zip(places, found.words, strict=False) if part in found.unknown}
@@ -146,7 +144,7 @@ def _words(look: Look, text: str, tokenized: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A source side that matches: its text, the expected uses of its rules, its pattern, and its places."""
+    """Source side that matches the sentence, with the expected uses of its rules, its pattern, and its places."""
 
     side: str
     uses: float
@@ -164,8 +162,10 @@ def _matched(sentence: Sentence, sides: Mapping[str, float]) -> list[_Match]:
 
 
 def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
-    """Choose sides so that each word is covered by itself alone, by phrases, and by sides with gaps: few of each, the
-    longest and most used first; in the order of the words that they cover, shorter ones first.
+    """Select a few sides for each word: with and without gaps, the longest and most used first.
+
+    Each known word alone is always included. Sides are ordered by the first word that they cover; sides without gaps
+    are first, then shorter sides.
     """
     ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
     covered: Counter[tuple[bool, int]] = Counter()
@@ -189,7 +189,7 @@ def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str])
 
 
 def _entries(sentence: Sentence, entries: Iterable[LikePair]) -> list[LikePair]:
-    """Return each entry once whose source side the sentence has, by the words that they cover, shorter first."""
+    """Return distinct entries whose source side occurs in the sentence, by their first word, then by length."""
     found: dict[tuple[str, str], tuple[int, int, LikePair]] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
@@ -203,15 +203,15 @@ GAP = "…"
 _LINE, _LINES = "\n", "\n\n"
 
 LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
-"""Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
+"""Glossary thresholds: minimum probability given the source; minimum expected uses if the source has several words."""
 
 
 def as_prompt(found: Evidence, text: str, texts: TextPipeline = AS_IT_IS) -> str:
-    """Return a prompt: entries of dictionaries, a glossary, pairs as examples, and the sentence to be translated.
+    """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
-    What comes from the store is between marks that say that it is data. The glossary has renderings whose probability
-    given their source is at least `LEAST_PROBABILITY`: of words, and of phrases without gaps, or with gaps inside, that
-    are used `LEAST_USES` times. `texts` is the pipeline of the store: it names the languages, and joins tokens to text.
+    Texts from the store are enclosed in tags that mark them as data. The glossary has renderings with a probability
+    given the source of at least `LEAST_PROBABILITY`. Renderings of several words also need `LEAST_USES` expected uses
+    and no gap at an end of the source side. `texts` is the store's pipeline, which names the languages and detokenizes.
     """
     source, target = texts.languages or ("source", "target")
 
@@ -251,11 +251,11 @@ def _has_letters(side: str) -> bool:
 
 
 def shown(side: str, text: TextSide = TOKENS) -> str:
-    """Return a side as people read it: an ellipsis for a gap, with its number where there are several."""
+    """Return a side as readable text, with an ellipsis for each gap. Several gaps are numbered."""
     symbols = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
     gaps = sum(word is None for _, word in symbols)
     found: list[str] = []
-    # Words are joined only where they stand beside each other.
+    # Detokenize only adjacent words, not words across a gap.
     for is_gap, some in groupby(symbols, lambda symbol: symbol[1] is None):
         if is_gap:
             found += [GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2]) for symbol, _ in some]
@@ -265,7 +265,7 @@ def shown(side: str, text: TextSide = TOKENS) -> str:
 
 
 def table_of_rules(found: Evidence) -> list[list[str]]:
-    """Return columns and rows: both sides, probability of the target given the source, expected uses, words covered."""
+    """Return a table with a header: both sides, p(target|source), expected uses, and the words covered."""
     rows = [
         [
             match.source,

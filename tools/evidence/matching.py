@@ -1,4 +1,4 @@
-"""Places where source sides match a sentence, and pairs that together cover it: n-grams, and rules with gaps inside."""
+"""Matching of source sides (n-grams and rules with gaps) in a sentence, and choice of pairs that together cover it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,17 +11,18 @@ from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair
 
 MOST_PLACES = 5
-"""Places of a side in a sentence, at most."""
+"""Maximum number of places of a side in a sentence."""
 
 Span = tuple[int, int]
-"""Words from the first to before the second, counted from 0."""
+"""Half-open range of word positions, `(start, stop)`, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a side matches: the spans of its words, and those that its gaps stand for.
+    """Match of a side in a sentence: the spans of its words and of its gaps.
 
-    A gap at an end reaches to the end of the sentence. Gaps next to each other share a span, which has a word for each.
+    A gap at an end extends to the end of the sentence. Adjacent gaps share one span, which has at least one word for
+    each gap.
     """
 
     words: tuple[Span, ...]
@@ -29,30 +30,30 @@ class Place:
 
     @property
     def covered(self) -> list[int]:
-        """Return the positions of its words."""
+        """Positions of the side's words."""
         return [position for first, last in self.words for position in range(first, last)]
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A side as `chunks` of words, and how many gaps there are before each of them and after the last one."""
+    """Side as `chunks` of words, with the number of gaps before each chunk and after the last one."""
 
     chunks: tuple[tuple[str, ...], ...]
     gaps: tuple[int, ...]
 
     @property
     def length(self) -> int:
-        """Return how many words it has."""
+        """Number of words."""
         return sum(map(len, self.chunks))
 
     @property
     def plain(self) -> bool:
-        """Return whether it has no gap."""
+        """Whether the side has no gap."""
         return not any(self.gaps)
 
 
 class Sentence:
-    """A sentence whose words are found by their symbols in rules."""
+    """Sentence in which the sides of rules are matched."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
@@ -62,7 +63,7 @@ class Sentence:
             self._places.setdefault(word, []).append(position)
 
     def pattern(self, side: str) -> Pattern | None:
-        """Return the side, where all its words are those of the sentence and it has any; None elsewhere."""
+        """Return the pattern of a side, or None if it has no word or has a word that is not in the sentence."""
         chunks: list[tuple[str, ...]] = []
         gaps = [0]
         current: list[str] = []
@@ -84,7 +85,7 @@ class Sentence:
         return Pattern(tuple(chunks), tuple(gaps)) if chunks else None
 
     def places(self, pattern: Pattern) -> list[Place]:
-        """Return where the pattern matches, its words as far left as they can be first."""
+        """Return up to `MOST_PLACES` places where the pattern matches, leftmost first."""
         starts = [self._starts(chunk) for chunk in pattern.chunks]
         found: list[Place] = []
         if not all(starts):
@@ -117,16 +118,17 @@ class Sentence:
 
 
 _LONGEST = 4
-"""Words of an n-gram, at most."""
+"""Maximum length of an n-gram in words."""
 _MOST_PATTERNS = 15
 _UNIT = 1_000
-"""Weights are whole numbers, so that two of the same things weigh the same."""
+"""Scale of integer weights, which make equal sums compare equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen(LikePair):
-    """A pair, and the spans of the sentence whose words it has in the same order; `fresh` are those of them that no
-    pair before it has.
+    """Chosen pair with the spans of the sentence that it covers.
+
+    `fresh` are the spans that no earlier pair covers.
     """
 
     covers: tuple[Span, ...]
@@ -134,7 +136,7 @@ class Chosen(LikePair):
 
 
 class _Units:
-    """Units of a sentence that can be covered: n-grams by their place, and patterns with gaps. Their words weigh."""
+    """Weighted units that pairs can cover: n-grams at each position, and patterns with inner gaps."""
 
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
         self.words = words
@@ -145,7 +147,7 @@ class _Units:
         for number, (first, last) in enumerate(self.spans):
             self._grams.setdefault(tuple(words[first:last]), []).append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
-        # What has a pattern has the beginnings of its chunks, which are faster to look for.
+        # A source side that matches a pattern contains the first n-gram of each chunk, which is faster to check.
         self._patterns = [
             ({self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
             for n, pattern in enumerate(inner)
@@ -158,7 +160,7 @@ class _Units:
         )
 
     def of(self, source: str) -> list[int]:
-        """Return the units that a source side has."""
+        """Return the units that occur in a source side."""
         words = source.split(" ")
         found: set[int] = set()
         for first in range(len(words)):
@@ -175,7 +177,7 @@ class _Units:
         return units
 
     def covered(self, units: Sequence[int]) -> tuple[Span, ...]:
-        """Return the longest spans of the n-grams among these units, from left to right."""
+        """Return the longest spans of these units' n-grams, from left to right."""
         reach: dict[int, int] = {}
         for number in units:
             if number < len(self.spans):
@@ -185,7 +187,7 @@ class _Units:
         for first in sorted(reach):
             if spans and reach[first] <= spans[-1][1]:
                 continue
-            # N-grams that overlap by all but their ends are one longer one.
+            # N-grams that overlap in all but one word are merged into one span.
             if spans and first == spans[-1][1] - _LONGEST + 1:
                 spans[-1] = (spans[-1][0], reach[first])
             else:
@@ -206,11 +208,11 @@ def choose(
     candidates: Sequence[LikePair],
     limit: int,
 ) -> list[Chosen]:
-    """Choose at most `limit` pairs, each the one that covers most of what is not covered, the shorter of equal ones.
+    """Choose up to `limit` pairs greedily: each step takes the pair that covers the most uncovered weight.
 
-    `weights` says how much each word of the sentence counts. Where nothing is left that a pair could cover, the choice
-    begins again among the others. A pair is taken once, also where the store has it several times; pairs that share no
-    word with the sentence are not taken.
+    Shorter pairs win ties. `weights` is the weight of each word. If no remaining pair covers anything new, coverage is
+    reset and the choice continues with the remaining pairs. Equal pairs are taken once. Pairs that share no word with
+    the sentence are never taken.
     """
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
     ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))

@@ -1,4 +1,4 @@
-"""Options of evidence for a sentence, by people and over HTTP."""
+"""Options of the evidence for a sentence, for the command line and HTTP."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,7 +8,7 @@ from hierogram.storage.options import Option
 
 MOST_PAIRS, MOST_RULES = 50, 500
 MOST_CHARACTERS = 20_000
-"""Characters that a choice of rules and pairs may take."""
+"""Maximum number of characters of evidence within a budget."""
 _RENDERINGS_TO_CHOOSE_FROM = 5
 
 
@@ -26,7 +26,7 @@ class EvidenceOptions:
 
 
 def to_choose_from(*, tokenized: bool) -> EvidenceOptions:
-    """Return the bounds of what is found for a choice that characters bound."""
+    """Return the limits of the candidates for evidence within a budget of characters."""
     return EvidenceOptions(
         pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized
     )

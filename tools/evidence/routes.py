@@ -19,7 +19,7 @@ _DECLARED = Declared.of(EvidenceOptions)
 _LONGEST = 10_000
 _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
 _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
-"""What has a word: white space and control characters alone have none."""
+"""Pattern of texts that contain a word, and not only white space and control characters."""
 
 
 def _has_word(text: str) -> str:
@@ -30,7 +30,7 @@ def _has_word(text: str) -> str:
     return text
 
 
-# The document has the form, and whoever gets it wrong is answered in words.
+# The pattern is only in the OpenAPI document, so that errors have readable messages.
 _Sentence = Annotated[
     str,
     Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="The sentence."),
@@ -42,7 +42,7 @@ _Tokenized = Annotated[bool, Query(**_DECLARED["tokenized"].constraints())]
 
 
 def evidence_routes(service: Service) -> APIRouter:
-    """Return the route of evidence."""
+    """Return the routes of evidence."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
 
     @router.get(

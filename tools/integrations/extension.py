@@ -1,4 +1,4 @@
-"""What integrations add to the daemon: protocols of LibreTranslate and of language models (MCP), memory routes."""
+"""Extension that adds the LibreTranslate protocol, MCP, and translation-memory routes to the daemon."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""LibreTranslate's protocol, as far as one pair of languages goes: its addresses, bodies, answers and errors."""
+"""LibreTranslate's HTTP protocol for one language pair: paths, request bodies, responses and errors."""
 
 import json
 import logging
@@ -55,7 +55,10 @@ Values = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Return whether a request is one of this protocol: pages of ours share its addresses, and answer browsers."""
+    """Return whether a request belongs to this protocol.
+
+    The daemon's pages share some of its paths; GET requests that accept HTML are for the pages.
+    """
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -65,18 +68,18 @@ def is_libretranslate(scope: Scope) -> bool:
 
 
 def wrong(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error as LibreTranslate answers it."""
+    """Return an error response in LibreTranslate's format."""
     return JSONResponse({"error": text}, status, headers)
 
 
 def refused(problem: ProblemError) -> Response:
-    """Return as LibreTranslate would answer it what the guard says to who may not ask now."""
+    """Return a problem as an error response in LibreTranslate's format."""
     slow = problem.status == HTTPStatus.TOO_MANY_REQUESTS
     return wrong(f"Slowdown: {problem.detail}" if slow else problem.detail, problem.status, problem.headers)
 
 
 class _RefusalError(Exception):
-    """Say what is wrong with a request, and the status that says so."""
+    """Error in a request, with the HTTP status of its response."""
 
     def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(text)
@@ -84,7 +87,7 @@ class _RefusalError(Exception):
 
 
 async def _values(request: Request) -> Values:
-    """Return the values of a query and a body, JSON or a form; raises `_RefusalError`."""
+    """Return the parameters of the query and of the body, JSON or a form. Raises `_RefusalError` if it is invalid."""
     found: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
     content = await whole(request, _MOST_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -110,12 +113,12 @@ async def _values(request: Request) -> Values:
 
 
 def _lines(text: str) -> str:
-    """Return a text of a form with ends of lines as JSON has them."""
+    r"""Return a form's text with line ends normalized to `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _asked(values: Values, name: str) -> str:
-    """Return a text that there has to be; raises `_RefusalError`."""
+    """Return a required text parameter. Raises `_RefusalError` if it is missing, not a text, or too long."""
     found = values.get(name)
     if not found:
         raise _RefusalError(f"Invalid request: missing {name} parameter")
@@ -138,7 +141,7 @@ def _number(values: Values, name: str, most: int) -> int:
 
 
 class _Door:
-    """The answers; those that read the store or translate are made in threads."""
+    """Request handlers. Handlers that read the store or translate run in threads."""
 
     def __init__(
         self,
@@ -158,9 +161,10 @@ class _Door:
         return JSONResponse(await to_thread.run_sync(work))
 
     def check_key(self, request: Request, values: Values) -> None:
-        """Raise `_RefusalError` if a key is needed and missing or wrong, `ProblemError` if there are too many requests.
+        """Check the API key and the rate limit.
 
-        Requests that show the token in their header have been counted already.
+        Raises `_RefusalError` if a key is needed and missing or wrong, and `ProblemError` if there are too many
+        requests. Requests with the token in their `Authorization` header have been counted already.
         """
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         given = shown.strip() if scheme.lower() == "bearer" else ""
@@ -172,7 +176,7 @@ class _Door:
                 raise limited
         if not self._sessions.needed:
             if from_elsewhere(request):
-                # Without a key, any page that is opened on this machine could ask, and teach.
+                # Without a key, any page opened on this machine could send requests and add corrections.
                 raise _RefusalError("the request was made by a page of another site", HTTPStatus.FORBIDDEN)
         elif not key:
             raise _RefusalError("Please contact the server operator to get an API key")
@@ -180,7 +184,7 @@ class _Door:
             raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
-        """Return the store's languages; raises `_RefusalError`."""
+        """Return the store's source and target language. Raises `_RefusalError` if the store does not name them."""
         found = self._translator.languages()
         if not found:
             raise _RefusalError(
@@ -190,7 +194,7 @@ class _Door:
         return found[0], found[1]
 
     def checked(self, source: str, target: str) -> None:
-        """Raise `_RefusalError` where the store does not translate from the one into the other."""
+        """Raise `_RefusalError` if the store does not translate from `source` into `target`."""
         own = self.languages()
         for code in (source, target):
             if code not in own and base(code) not in map(base, own):
@@ -201,7 +205,7 @@ class _Door:
             )
 
     async def translate(self, request: Request, values: Values) -> Response:
-        """POST /translate."""
+        """Handle POST /translate."""
         given = values.get("q")
         if not given:
             raise _RefusalError("Invalid request: missing q parameter")
@@ -224,7 +228,7 @@ class _Door:
 
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
-            # A text that is found to be of the target language stays as it is, as LibreTranslate leaves it.
+            # A text detected as the target language is returned unchanged, as in LibreTranslate.
             stays = [base(one["language"]) == base(target) for one in detected] or [False] * len(texts)
             codes = [one["language"] for one in detected] or [source] * len(texts)
             for code in {code for code, same in zip(codes, stays, strict=True) if not same}:
@@ -255,7 +259,7 @@ class _Door:
         return [{"confidence": round(100 * sure, 1), "language": code} for code, sure in self._translator.detect(text)]
 
     async def detect(self, _request: Request, values: Values) -> Response:
-        """POST /detect."""
+        """Handle POST /detect."""
         text = _asked(values, "q")
 
         def work() -> object:
@@ -265,7 +269,7 @@ class _Door:
         return await self.in_thread(work)
 
     async def suggest(self, _request: Request, values: Values) -> Response:
-        """POST /suggest: what a text should have become."""
+        """Handle POST /suggest, which stores a corrected translation."""
         text, translation = _asked(values, "q"), _asked(values, "s")
         source, target = _asked(values, "source"), _asked(values, "target")
 
@@ -280,7 +284,7 @@ class _Door:
         return JSONResponse(await self._threads.change(work))
 
     async def show_languages(self, _request: Request, _values: Values) -> Response:
-        """GET /languages."""
+        """Handle GET /languages."""
 
         def work() -> object:
             source, target = self.languages()
@@ -292,7 +296,7 @@ class _Door:
         return await self.in_thread(work)
 
     async def settings(self, _request: Request, _values: Values) -> Response:
-        """GET /frontend/settings."""
+        """Handle GET /frontend/settings."""
 
         def work() -> object:
             source, target = ({"code": code, "name": named(code)} for code in self.languages())
@@ -311,16 +315,16 @@ class _Door:
         return await self.in_thread(work)
 
     async def health(self, _request: Request, _values: Values) -> Response:
-        """GET /health."""
+        """Handle GET /health."""
         return JSONResponse({"status": "ok"})
 
 
 def libretranslate(
     translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rates: Rates, threads: Threads
 ) -> Starlette:
-    """Return the application of this protocol; it checks `api_key`, and limits the rate of requests with a body.
+    """Return the ASGI application of this protocol. It checks `api_key` and limits the rate of POST requests.
 
-    Pages of other sites may ask only if a key is needed, because browsers would ask for them without a user's consent.
+    Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
     door = _Door(translator, corrections, sessions, rates, threads)
     cors = _CORS if sessions.needed else {}
@@ -352,7 +356,7 @@ def libretranslate(
             route("/translate", door.translate),
             route("/suggest", door.suggest),
             route("/detect", door.detect),
-            # Clients ask for these before they know whether there is a key.
+            # Clients request these before they know whether a key is needed.
             route("/languages", door.show_languages, open_to_all=True),
             route("/frontend/settings", door.settings, open_to_all=True),
             route("/health", door.health, open_to_all=True),

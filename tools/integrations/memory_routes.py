@@ -1,4 +1,4 @@
-"""GET /tmserver/{source}/{target}/unit/{text}: the nearest pairs, as amagama gives them; and all pairs as TMX."""
+"""Routes of the translation memory: amagama's fuzzy matches at /tmserver, and TMX export."""
 
 import re
 from http import HTTPStatus
@@ -42,14 +42,14 @@ class LanguagesAnswer(BaseModel):
 
 
 def _dated(time: str) -> str:
-    """Return a time that begins with a date; numbers, which pydantic would take for seconds, raise `ValueError`."""
+    """Return a time that begins with a date. Raises `ValueError` for numbers, which pydantic would parse as seconds."""
     if not _DATE.match(time):
         raise ValueError("give a date and a time, as 2026-01-31T00:00:00Z")
     return time
 
 
 def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the routes of the translation memory."""
     router = APIRouter(tags=["memory"])
 
     @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
@@ -98,7 +98,10 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 
 def _languages(service: Service) -> tuple[str, ...]:
-    """Return source and target language, or nothing where the store does not say them; raises `ProblemError`."""
+    """Return the source and target language, or `()` if the store does not name them.
+
+    Raises `ProblemError` if the store has sentences of one language.
+    """
     notation = service.store.notation()
     if notation.takes != PAIRS:
         raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('be a memory')}: it has sentences of one language")
@@ -106,5 +109,5 @@ def _languages(service: Service) -> tuple[str, ...]:
 
 
 def _code(language: str) -> str:
-    """Return a language's code as amagama has it."""
+    """Return a language code in amagama's format, such as `pt_br`."""
     return language.replace("-", "_").lower()

@@ -1,4 +1,4 @@
-"""Exchange pairs with programs that hold translation memories: TMX out, by date; TMX in, as all that a corpus is."""
+"""TMX exchange with translation-memory programs: export by date, and import that synchronizes a corpus."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,18 +20,17 @@ from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
 
 UNSAID = ("x-source", "x-target")
-"""Languages of a store that does not say which it has."""
+"""Language codes for a store that does not name its languages."""
 _MOMENT = "%Y%m%dT%H%M%SZ"
 _PAIRS_A_PIECE = 500
 
 
 def memory_file(reader: Reader, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield the text of a TMX file in pieces: pairs of a corpus, or all, that were added since a time, or ever.
+    """Yield a TMX file in pieces: pairs of a corpus, or of all, added at or after `since`, or at any time.
 
-    External ids are the `tuid`. A store without languages has `x-source` and `x-target`. Each piece is read in a
-    transaction of its own, so that a slow reader holds no connection: a pair that is withdrawn in the
-    meantime is missing, pairs that are added in the meantime are left out. Characters
-    that XML does not have are left out.
+    The `tuid` is the external id. Each piece is read in its own transaction, so that a slow reader holds no connection.
+    Pairs withdrawn during the export are missing, and pairs added during the export are left out. Characters that XML
+    does not allow are dropped.
     """
     with reader.look() as look:
         settings, last = look.settings(), last_pair(look)
@@ -65,7 +64,7 @@ def memory_file(reader: Reader, corpus: str | None = None, since: datetime | Non
 
 
 class Synchronized(NamedTuple):
-    """Count what became of a memory: new pairs, pairs that it has as the store had them, and pairs that have left."""
+    """Result of a synchronization: the report of added pairs, and the counts of kept and withdrawn pairs."""
 
     added: IngestReport
     kept: int
@@ -81,11 +80,12 @@ def synchronize(
     languages: tuple[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Synchronized:
-    """Make a corpus what a TMX file is: what is new comes in under its `tuid`, what is gone or changed is withdrawn.
+    """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
-    Pairs are known by the `tuid` of their unit, or by their texts. Of several pairs with one `tuid` the first is taken;
-    the others are rejected, as are units that make no pair. `withdraw` takes pairs out of the store, and waits for it.
-    Raises `InputError` if the file is damaged, or has no unit in both languages: then nothing has changed.
+    Pairs are identified by the `tuid` of their unit, or by their texts. If several units share a `tuid`, the first is
+    used, and units with other texts are rejected, as are units with an empty side. `withdraw` removes pairs from the
+    store and waits until it is done. Raises `InputError`, without changing the store, if the file is damaged or has no
+    unit in both languages.
     """
     check_takes(store, PAIRS)
     settings = store.settings()
@@ -124,7 +124,7 @@ def synchronize(
 
 
 class _Units:
-    """Some pairs of a memory, by their places from 0, as a `Source` for ingest, and all units that are rejected."""
+    """Ingest `Source` for the units of a TMX file at given positions (from 0), with all rejected units."""
 
     format = OBJECTS
     bytes_total = None
@@ -136,11 +136,11 @@ class _Units:
         self._places = places
 
     def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`; the languages are chosen already."""
+        """Do nothing, because the languages are already chosen."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """The pairs, a chunk at a time."""
+        """Chunks of the pairs."""
         place = count()
         for units in self._chunks:
             chosen = [next(place) in self._places for _ in units.numbers]

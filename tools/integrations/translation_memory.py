@@ -1,4 +1,4 @@
-"""Find a store's pairs that are nearest to a text: as a translation memory does, among those that share its words."""
+"""Fuzzy translation-memory matches: stored pairs most similar to a text, among pairs that share its words."""
 
 from dataclasses import dataclass
 from math import log
@@ -15,10 +15,10 @@ _CANDIDATES = 100
 
 @dataclass(frozen=True, slots=True)
 class NearPair:
-    """A pair near to a text, as text.
+    """Fuzzy match: a stored pair similar to a text, detokenized.
 
-    `quality` is 100 less the edits of characters that lead from one to the other, in percent of the longer one; `rank`
-    is the share of the text's words that the pair has, in percent, rare words counting more.
+    `quality` is the similarity of the source side in percent: 100 minus the edit distance in percent of the longer
+    text. `rank` is the percentage of the text's words that the pair contains; rare words have more weight.
     """
 
     id: int
@@ -30,7 +30,10 @@ class NearPair:
 
 
 def nearest_pairs(look: Look, text: str, least: float, most: int) -> list[NearPair]:
-    """Return at most so many pairs of at least this quality, the best first; of the same text only the last."""
+    """Return up to `most` pairs with a quality of at least `least`, best first.
+
+    Only the last of equal pairs is returned.
+    """
     texts = pipeline_of(look.settings()).running()
     words = texts.source.tokens(text).split(" ")[:_MOST_WORDS]
     sentence = " ".join(words)
@@ -52,13 +55,13 @@ def nearest_pairs(look: Look, text: str, least: float, most: int) -> list[NearPa
 
 
 def likeness(first: str, second: str) -> float:
-    """Return 1 less the edits between two texts as a share of the longer one."""
+    """Return 1 minus the edit distance divided by the length of the longer text."""
     longest = max(len(first), len(second))
     return 1 - edits(first, second) / longest if longest else 1.0
 
 
 def edits(first: str, second: str) -> int:
-    """Return the least number of characters to insert, delete or exchange (Myers 1999)."""
+    """Return the Levenshtein distance in characters (Myers 1999)."""
     if not first or not second:
         return len(first) + len(second)
     places: dict[str, int] = {}

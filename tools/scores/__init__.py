@@ -1,1 +1,1 @@
-"""Scores of sentence pairs under the grammar that a store has learned."""
+"""Scores of sentence pairs under a store's learned grammar."""

@@ -1,4 +1,4 @@
-"""The command that scores sentence pairs under what a store has learned: score."""
+"""The command `score`."""
 
 import dataclasses
 import json
@@ -147,5 +147,5 @@ def _cells(scored: "ScoredPair") -> list[str]:
 
 
 def _word(misfit: Misfit | None, words: str) -> str:
-    """Return the word that belongs least, and its log-odds."""
+    """Return the misfit's word and its log-odds as text."""
     return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

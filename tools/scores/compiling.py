@@ -1,7 +1,7 @@
-"""The kernels of scores compiled by a second process, where the cache does not have them yet.
+"""Compilation of the scores' kernels in a child process.
 
-That takes about a minute, in which a thread could not be asked to end. What the second process does is to score one
-stored pair; if it fails, the first one compiles.
+Compilation takes about a minute, and a thread cannot be stopped meanwhile. The child scores one stored pair. If the
+child fails, this process compiles.
 """
 
 import os
@@ -23,9 +23,9 @@ _NICENESS = 10
 
 
 def compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile the kernels of scores into the cache, with pairs of the store at `url`; nothing where they are there.
+    """Compile missing kernels of scores into the cache, with a pair of the store at `url`.
 
-    `wait` is called until it is done, and should take a moment. What it raises ends the second process.
+    `wait` is called repeatedly until the child ends, and should sleep briefly. An error that it raises ends the child.
     """
     if is_kept(score_pairs) or not can_keep():
         return
@@ -39,7 +39,7 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
     ):
         try:
             assert process.stdin is not None
-            # On standard input, since anybody can see arguments, and a URL may have a password.
+            # On standard input, because other users can see arguments, and the URL may hold a password.
             process.stdin.write(url.encode() + b"\n")
             process.stdin.flush()
             while process.poll() is None:

@@ -1,4 +1,4 @@
-"""Doubt: one number of a pair, from its probability and from facts that are cheap: numbers that differ, and copies.
+"""Doubt of a pair: one number from its probability, different numbers in its texts, and copied words.
 
 docs/model.md, section 8, has the equation.
 """
@@ -13,19 +13,19 @@ _DIFFERENT_NUMBERS = 4.0
 _COPIED = 4.0
 _LEAST_DEVIATION = 0.05
 _OF_NORMAL = 1.4826
-"""Standard deviations of a normal distribution in its median absolute deviation."""
+"""Standard deviation of a normal distribution in units of its median absolute deviation."""
 _DIGITS = re.compile(r"\D+")
 
 
 class Usual(NamedTuple):
-    """Hold what evidence and log-probability are usual: the median and the deviation of each."""
+    """Median and deviation of evidence and log-probability over a sample of pairs."""
 
     evidence: tuple[float, float]
     log_probability: tuple[float, float]
 
 
 def usual_of(evidence: Sequence[float], log_probability: Sequence[float]) -> Usual:
-    """Return what is usual where some pairs have these values: their medians, whatever a few of them are."""
+    """Return the medians and deviations of these values. Medians are robust against outliers."""
     found = []
     for values in (evidence, log_probability):
         middle = float(np.median(values))
@@ -35,7 +35,7 @@ def usual_of(evidence: Sequence[float], log_probability: Sequence[float]) -> Usu
 
 
 def doubt(usual: Usual, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]) -> float:
-    """Return how doubtful a pair is: deviations from what is usual, and what its texts show."""
+    """Return the doubt of a pair: deviations of its scores from the sample, and differences between its texts."""
     least = max(
         (usual.evidence[0] - evidence) / usual.evidence[1],
         (usual.log_probability[0] - log_probability) / usual.log_probability[1],
@@ -48,7 +48,7 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 
 def _copied(source: Sequence[str], target: Sequence[str]) -> float:
-    """Return which share of the words of the side that has fewer, those with letters, the other side has, too."""
+    """Return the share of copied words: words with letters of the shorter side that the other side has, too."""
     one, other = _with_letters(source), _with_letters(target)
     return len(one & other) / (min(len(one), len(other)) or 1)
 

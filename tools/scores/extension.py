@@ -1,4 +1,4 @@
-"""What scores add to the daemon: the section `[scores]`, a route, the loop that scores stored pairs."""
+"""Extension of scores: the section `[scores]`, a route, and the loop that scores stored pairs."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ def _warm_up_loops(store: "Store") -> None:
     from hierogram.tools.scores.records import KeepOptions
 
     stop = threading.Event()
-    # The loop logs the end of its first round.
+    # The loop logs the end of its first round, which ends it here.
     ScoringLoop(store, lambda: KeepOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
 
 

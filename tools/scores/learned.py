@@ -1,4 +1,4 @@
-"""A store's grammar, as scores need it: rules with their counts, words, and links of words, as arrays."""
+"""A store's grammar in the form that scores need: rules with counts, words, and word links, as arrays."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -23,27 +23,27 @@ from hierogram.storage.store import Store
 
 _BATCH = 2_000
 _EXAMPLES = 1_500
-"""Pairs from which it is learned what words that do not belong look like."""
+"""Number of example pairs for the misfit classifiers."""
 _MOST_SCOPE = 3
-"""Rules of a larger scope are left out: they would take more than O(n³) places on a side."""
+"""Maximum scope of rules. Rules of a larger scope match more than O(n³) spans."""
 _UNKNOWN = -10_000
-"""The symbol of words that no stored pair has: those of rules whose pairs are withdrawn by now."""
+"""Symbol of a word that no stored pair has any longer: the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22
 _LINK = np.dtype([("link", np.int64), ("times", np.int64)])
 
 Report = Callable[[str, int, int | None], None]
-"""Hears what is done, how much of it, and of how much."""
+"""Callback of progress: phase, steps done, steps in total."""
 
 
 class Column(NamedTuple):
-    """Words of sentences one after the other, int32, and where each begins, int64[P + 1]."""
+    """Words of sentences in sequence, int32, and the start of each sentence, int64[P + 1]."""
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
 
 
 class _UsedRules(NamedTuple):
-    """Rules in use: keys uint64[n, 2], the symbols of both sides, and numbers of each."""
+    """Rules in use: keys uint64[N, 2], the symbols of both sides, and counts of each."""
 
     keys: NDArray[np.uint64]
     source: Column
@@ -54,13 +54,13 @@ class _UsedRules(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence["_UsedRules"]) -> "_UsedRules":
-        """Return the rules of all parts; there is one part at least."""
+        """Return the rules of one or more parts."""
         keys, source, target, *numbers = zip(*parts, strict=True)
         return cls(np.concatenate(keys), _joined(source), _joined(target), *map(np.concatenate, numbers))
 
 
 class _Links:
-    """Hold how often two words are linked, while pairs are read."""
+    """Link counts of word pairs, added up while pairs are read."""
 
     def __init__(self) -> None:
         self._met: list[NDArray[np.int64]] = []
@@ -68,7 +68,7 @@ class _Links:
         self._known = np.zeros(0, _LINK)
 
     def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
-        """Count links of words, by number."""
+        """Add links of words, given by number."""
         self._met.append(source.astype(np.int64) << 32 | target)
         self._waiting += len(source)
         if self._waiting > _LINKS_AT_ONCE:
@@ -83,7 +83,7 @@ class _Links:
         self._known, self._met, self._waiting = known, [], 0
 
     def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """Return the counts, and for each side how many links a word has, and with how many words."""
+        """Return the counts, and for each side the number of links of each word, and of words that it is linked to."""
         self._count()
         links, times = self._known["link"], self._known["times"]
         ends = links >> 32, links & 0xFFFFFFFF
@@ -98,14 +98,18 @@ class _Links:
 
 
 class Learned:
-    """All that a store's derivations and links say.
+    """Counts of a store's derivations and links.
 
-    `words`: numbers of both sides' words; `tokens`: all words of each side. `examples`: some pairs, drawn by the
-    store's seed. `last_pair`: the last pair's id; `position`: the store's when reading began.
+    `words` maps the words of each side to numbers; `tokens` holds the tokens of each side. `examples` are pairs drawn
+    with
+    the store's seed. `last_pair` is the highest id; `position` is the store's position when reading began.
     """
 
     def __init__(self, store: Store, report: Report) -> None:
-        """Raise `WrongKindError` where the store holds no rules of two languages, `NothingLearnedError` where none."""
+        """Read the store.
+
+        Raises `WrongKindError` if its rules do not have two languages, `NothingLearnedError` without rules.
+        """
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
@@ -160,20 +164,20 @@ class Learned:
         return Lexicon((known[0], known[1]), counts, (neighbours[0], neighbours[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
-        """Return the words of texts, numbering those that are new."""
+        """Return the words of texts as numbers; new words get new numbers."""
         known = self.words[side]
         words = [[known.setdefault(word, len(known)) for word in text.split(" ")] for text in texts]
         return _flat(words)
 
     def number(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
-        """Return the words of sentences by number, -1 for those that no stored pair has."""
+        """Return the words of sentences as numbers, -1 for unknown words."""
         known = self.words[side]
         return _flat([[known.get(word, -1) for word in words] for words in texts])
 
     def _known_rules(self, used: "_UsedRules") -> KnownRules:
         source, target, uses = used.source, used.target, used.uses
         number = len(uses)
-        # By the rarest word: how often it is used, then its side, then its number.
+        # The index is by the rarest word of a rule: count, then side, then number.
         most = np.int64(1) << 62
         rarest = np.full(number, most)
         unknown = np.zeros(number, np.bool_)
@@ -214,7 +218,7 @@ class Learned:
         )
 
     def pairs_of(self, rows: Sequence[PairRow]) -> Pairs:
-        """Return stored pairs, with all that they have added themselves."""
+        """Return stored pairs with their own contributions to the counts."""
         source = self.number(0, (row.source.split(" ") for row in rows))
         target = self.number(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links([row.alignment for row in rows])
@@ -225,15 +229,17 @@ class Learned:
         )  # fmt: skip
 
     def pairs_of_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Pairs:
-        """Return pairs that are not stored, by their words."""
+        """Return pairs that are not stored, from their words."""
         source = self.number(0, (source for source, _ in texts))
         target = self.number(1, (target for _, target in texts))
         nothing, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
         return Pairs(*source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first)
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return the rules of the pairs' derivations by number, how often each uses them, and where each pair's begin;
-        none where a derivation cannot be read."""
+        """Return the rules of the pairs' derivations: rule numbers, uses of each, and the start of each pair.
+
+        A derivation that cannot be read has no rules.
+        """
         with_one = [k for k, row in enumerate(rows) if row.current is not None]
         pairs, keys, times = self._occurrences([rows[k] for k in with_one])
         pairs = np.array(with_one, np.int64)[pairs]
@@ -259,11 +265,11 @@ class Learned:
         return np.zeros(0, np.int64), np.zeros((0, 2), np.uint64), np.zeros(0, np.int64)
 
     def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Return the numbers of rules by their keys, -1 where one is not in use."""
+        """Return the numbers of rules by key, -1 for rules that are not in use."""
         known, last = self._keys, len(self._keys) - 1
         place = np.minimum(np.searchsorted(known[:, 0], keys[:, 0]), last)
         while True:
-            # Few keys have the same first half.
+            # Few keys share their first half.
             others = (known[place, 0] == keys[:, 0]) & (known[place, 1] < keys[:, 1]) & (place < last)
             if not others.any():
                 break
@@ -272,7 +278,7 @@ class Learned:
 
 
 def _used(stored: RuleDeltas, known: Sequence[dict[str, int]]) -> _UsedRules:
-    """Return those of the rules that are in use; `known` are the symbols of both sides, by their texts, met so far."""
+    """Return the rules in use. `known` maps symbols of each side to numbers, and grows."""
     rows = np.flatnonzero(stored.counts > 0)
     return _UsedRules(
         stored.keys[rows],
@@ -285,7 +291,7 @@ def _used(stored: RuleDeltas, known: Sequence[dict[str, int]]) -> _UsedRules:
 
 
 def _symbols(texts: Sequence[str], known: dict[str, int]) -> Column:
-    """Return the symbols of a side of rules: words by number, nonterminal k as -k."""
+    """Return the symbols of one side of rules: word numbers, and -k for nonterminal k."""
     sides = []
     for text in texts:
         symbols = []
@@ -306,7 +312,7 @@ def _flat(sides: list[list[int]]) -> Column:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Return columns one after the other."""
+    """Return the concatenation of columns."""
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
     return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
@@ -315,7 +321,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 def _linked_positions(
     rows: Sequence[PairRow], sides: tuple[Column, Column]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of all links' words in the two columns."""
+    """Return the positions of all linked words in the two columns."""
     source, target, first = read_links([row.alignment for row in rows])
     sizes = np.diff(first)
     begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
@@ -323,7 +329,7 @@ def _linked_positions(
 
 
 def rows_of(store: Store, after: int = 0) -> Iterator[PairRow]:
-    """Yield all pairs of a store with an id above `after`, in the order of their ids."""
+    """Yield all pairs of a store with an id above `after`, in order of their ids."""
     while rows := store.pairs(after, _BATCH):
         yield from rows
         after = rows[-1].id

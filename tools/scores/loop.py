@@ -1,4 +1,4 @@
-"""The loop that scores settled pairs, and scores them again where their rules have changed much."""
+"""The daemon's loop that scores settled pairs, and scores them again after large changes of their rules."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _LONGEST_WAIT = 1.0
 
 
 class _Pace:
-    """Keeps a thread to a share of one core: after each piece of work it rests as long as that takes."""
+    """Limits a thread to a share of one core by rests between pieces of work."""
 
     def __init__(self, share: float, stop: StopFlag, beat: Heartbeat) -> None:
         self._share = share
@@ -28,10 +28,10 @@ class _Pace:
         self._worked = time.thread_time()
 
     def rest(self, *_: object) -> None:
-        """Rest for the work since the last rest; raises `StoppedError` where the loop shall end."""
+        """Rest in proportion to the work since the last rest. Raises `StoppedError` if the loop should end."""
         worked = time.thread_time() - self._worked
         left = worked * (1 - self._share) / self._share
-        # The store has been read or written since the last rest.
+        # Each call follows a read or write of the store, which is progress.
         self._beat.progress()
         while left > 0 and not self._stop.is_set():
             self._beat()
@@ -44,10 +44,10 @@ class _Pace:
 
 
 class ScoringLoop(Loop):
-    """The loop of the daemon that scores settled pairs: a round over all of them, then the next.
+    """The daemon's loop of scores. A round covers all settled pairs.
 
-    What the store has learned is read at the start of a round. A pair is scored where it has no score, or where its
-    rules have changed much since. All of it takes no more than a share of one core.
+    A round begins with reading the store's grammar. It scores pairs without a score, and pairs whose rules have changed
+    much since their score. The loop uses at most a share of one core.
     """
 
     name = "score"
@@ -59,7 +59,7 @@ class ScoringLoop(Loop):
         self._log = log
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Run until it shall end; see `Loop.run`."""
+        """Run until `stop` is set; see `Loop.run`."""
         options = self._options()
         of_two_languages = self._store.settings().grammar == SYNCHRONOUS
         seen, again = -1, 0.0
@@ -77,7 +77,7 @@ class ScoringLoop(Loop):
             stop.wait(_LOOK_SECONDS)
 
     def _round(self, options: KeepOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Score what is due; return how many pairs, None where there is nothing to do, or too much."""
+        """Score all due pairs; return their number, or None if there is nothing to do or the store is too large."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.max_pairs:

@@ -1,4 +1,4 @@
-"""Words that do not belong: classifiers learned from stored pairs in which some words are replaced.
+"""Misfits: words that do not belong to a pair, found by classifiers trained on stored pairs with replaced words.
 
 docs/model.md, section 8, has the equations.
 """
@@ -14,16 +14,16 @@ _RIDGE = 1.0
 _STEPS = 25
 _FEWEST = 5
 _MOST = 100_000
-"""Words of either kind that are learned from: evenly spread over all."""
+"""Maximum number of training words of each class, evenly spaced."""
 
 Learnt = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
-"""Mean and deviation of the features, weights, and log-odds of what was learned from."""
+"""A classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
 
 
 def _expanded(
     features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return features, their negative parts, products of each two, and 1."""
+    """Return standardized features, their negative parts, products of each two, and 1."""
     scaled = np.clip((features - mean) / deviation, -LARGEST_FEATURE, LARGEST_FEATURE)
     first, second = np.triu_indices(scaled.shape[1])
     return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
@@ -32,9 +32,9 @@ def _expanded(
 def learn(
     kept: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Learnt | None:
-    """Learn the log-odds that a word was replaced, as if one in two were; None if there are too few words.
+    """Train a classifier of replaced words with equal class priors; return None if there are too few words.
 
-    The rows are features, of words that belong and of words that replaced others. `report` is called in each step.
+    Rows are feature vectors of original and of replaced words. `report` is called at each step.
     """
     if min(len(kept), len(replaced)) < _FEWEST:
         return None
@@ -60,7 +60,7 @@ def learn(
 
 
 def classifiers_of(learnt: tuple[Learnt | None, Learnt | None]) -> Classifiers:
-    """Return the classifiers of both sides."""
+    """Return the classifiers of both sides as arrays."""
     nothing = np.zeros(1), np.ones(1), np.zeros(EXPANDED), np.nan
     mean, deviation, weights, prior = zip(*(one or nothing for one in learnt), strict=True)
     return Classifiers(
@@ -74,9 +74,11 @@ def classifiers_of(learnt: tuple[Learnt | None, Learnt | None]) -> Classifiers:
 def spoil(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words, one at least, by words of the corpus; return all words and the positions.
+    """Replace a fifth of the words, at least one, by random tokens of the side.
 
-    `tokens` are all words of the side, one by one; nothing is replaced where they are all the same.
+    Return all words and the replaced positions.
+
+    If all tokens of the side are equal, nothing is replaced.
     """
     spoiled = words.copy()
     done = []

@@ -1,4 +1,4 @@
-"""Options of scores, and scores as records."""
+"""Options of scores, and the records of scores."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -26,7 +26,7 @@ class KeepOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Two words by their positions, and the probability that one rule emits both."""
+    """Link of two words by position, with the probability that one rule emits both."""
 
     source: int
     target: int
@@ -35,8 +35,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The word of a side that belongs least, by its position, and the natural log of the odds that it stands in the
-    place of another one."""
+    """The word of a side that fits least, by position, and its log-odds: natural logarithm of the odds that it replaces
+    another word.
+    """
 
     position: int
     odds: float
@@ -44,14 +45,17 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """A pair under what is learned.
+    """Score of a pair under the learned grammar.
 
-    `doubt`: how doubtful the pair is, all in all. `log_probability`: natural log of the pair's probability, per token
-    of both sides. `evidence`: by how much it is more than that of the same words each on its own, per token. `unseen`:
-    the share of words that are explained only by rules that no other pair uses. `pieces`: in how many a long pair was
-    cut. `exact`: whether it is one: else derivations across cuts are left out, and the probability is a lower bound.
-    `source_misfit`, `target_misfit`: the word of each side that belongs least, None where the store is too small to
-    tell. `links`: pairs of words that are emitted together, the most probable of each source word first.
+    `doubt` summarizes the other numbers; higher is worse. `log_probability` is the natural logarithm of the pair's
+    probability, per token of both sides. `evidence` is its excess over the log-probability of the same words without
+    rules for both sides, per token. `unseen` is the share of words that only rules without another pair explain.
+    `pieces` is
+    the number of pieces of a long pair. If `exact` is False, derivations across the cuts are missing and the
+    probability is
+    a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or None in a small store. `links`
+    are
+    words that one rule emits, for each source word in order of probability.
     """
 
     tokens: int
@@ -67,7 +71,7 @@ class PairScore:
 
 
 def score_of(row: "ScoreRow") -> PairScore:
-    """Return a score that the store keeps."""
+    """Return a stored row as a score."""
     links = []
     for link in row.links.split():
         place, probability = link.split(":")

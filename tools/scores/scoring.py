@@ -1,4 +1,4 @@
-"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base.
+"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base distribution.
 
 docs/model.md, section 8, has the equations.
 """
@@ -39,23 +39,23 @@ from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
 from hierogram.tools.scores.records import Link, Misfit, PairScore
 
 EXACT_WORD_PAIRS = 350
-"""Pairs of sentences up to this product of lengths are scored whole; longer ones are cut into pieces."""
+"""Maximum product of a pair's lengths for a score without cuts."""
 _LEAST_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
 MOST_WORDS = 1_000
-"""Words of the longest side that is scored."""
+"""Maximum words of a side."""
 _SAMPLE = 200
-"""Pairs from which it is learned what scores are usual."""
+"""Number of pairs in the sample for `Usual`."""
 SCORED_AT_ONCE = 200
-"""Pairs that one call of the kernels scores."""
+"""Pairs per call of the kernels."""
 SCORED_BETWEEN_RESTS = 20
-"""The same for a daemon, which has to be able to end soon."""
+"""Pairs per call in a daemon, which must be able to stop soon."""
 _MOST_CELLS = 20_000
-"""Source words times target words of pairs that are scored in one call, which cannot be interrupted."""
+"""Maximum source words times target words per call, because a call cannot be interrupted."""
 
 
 def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
-    """Yield the pairs in batches of up to `limit`, of fewer if they are long."""
+    """Yield the pairs in batches of at most `limit` pairs, and fewer long ones."""
     batch: list[PairRow] = []
     cells = 0
     for row in rows:
@@ -70,14 +70,14 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
 
 
 class StoredScore(NamedTuple):
-    """A stored pair's score, and the mean log-probability of the rules of its derivation; None where it has none."""
+    """Score of a stored pair, and the mean log-probability of its derivation's rules, or None without a derivation."""
 
     score: PairScore
     derivation: float | None
 
 
 class Scorer:
-    """Scores pairs under what a store has learned. Several threads may use it."""
+    """Scorer of pairs under a store's grammar. Several threads may use it."""
 
     def __init__(self, learned: Learned, report: Report = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS) -> None:
         self.learned = learned
@@ -92,7 +92,7 @@ class Scorer:
         self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
-        """Return the scores of stored pairs; what a pair's own derivation, links and words have added is taken out."""
+        """Return the scores of stored pairs without each pair's own contributions: derivation, links and words."""
         pairs = self.learned.pairs_of(rows)
         scored = self._scored(pairs)
         derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
@@ -100,14 +100,14 @@ class Scorer:
         return list(map(StoredScore, self._summed_up(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
-        """Return the scores of pairs that are not stored. All sides have words, at most `MOST_WORDS`."""
+        """Return the scores of pairs that are not stored. Each side has 1 to `MOST_WORDS` words."""
         pairs = self.learned.pairs_of_texts(texts)
         return self._summed_up(pairs, self._scored(pairs), texts)
 
     def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
-        """Return the mean log-probability of the rules of each stored pair's derivation, by the other pairs.
+        """Return the mean log-probability of the rules of each stored pair's derivation under the other pairs' counts.
 
-        Rules that no other pair uses count as the rarest. None where there is no derivation.
+        Rules that no other pair uses count as the rarest ones. The value is None without a derivation.
         """
         found = np.empty(len(rows))
         pairs = self.learned.pairs_of(rows)
@@ -117,7 +117,7 @@ class Scorer:
         return list(map(_number_or_none, found.tolist()))
 
     def _take(self, pairs: Pairs) -> tuple[Sizes, Space]:
-        """Return memory that no other thread has, with room for the words and links of these pairs."""
+        """Return working memory for these pairs that no other thread uses."""
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
         links = int(np.diff(pairs.link_first).max(initial=1))
@@ -181,7 +181,7 @@ class Scorer:
         ]  # fmt: skip
 
     def _learn(self, side: int, report: Report) -> Learnt | None:
-        """Learn to tell words of a side that do not belong from others, by stored pairs with some words replaced."""
+        """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
         kept, changed = [], []
@@ -222,13 +222,13 @@ def _misfit(position: float, odds: float) -> Misfit | None:
 
 
 _CHANGED = 0.5
-"""Rules have changed much where the mean log-probability of those that a derivation uses has moved by this."""
+"""Change of the mean log-probability of a derivation's rules from which a pair is scored again."""
 
 
 def scored_texts(
     scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
 ) -> list[tuple[int, str, str, PairScore | None, str | None]]:
-    """Return the number of each pair that is not stored, its sides, and its score, or why it has none."""
+    """Return for each pair its number, its sides, and its score, or the reason why it has none."""
     problems = [_problem(source, target) for _, source, target in lines]
     sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
     scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
@@ -239,7 +239,7 @@ def scored_texts(
 
 
 def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
-    """Return why a pair has no score; None where it has one."""
+    """Return the reason why a pair has no score, or None."""
     if not source or not target:
         return "a side is empty"
     if max(len(source), len(target)) > MOST_WORDS:
@@ -248,7 +248,7 @@ def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
 
 
 def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
-    """Have the store keep these scores of stored pairs."""
+    """Write scores of stored pairs to the store."""
     moment = now()
     kept = []
     for row, (score, derivation) in zip(rows, scores, strict=True):
@@ -274,9 +274,9 @@ def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
 
 
 def due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-    """Yield the pairs without a score, and those whose rules have changed much since they were scored.
+    """Yield pairs without a score, and pairs whose rules have changed much since their score.
 
-    Pairs that are newer than what is known of the store wait for the next round.
+    Pairs newer than the scorer's state of the store wait for the next round.
     """
     kept = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
     for row, present in zip(rows, scorer.derivations(rows), strict=True):

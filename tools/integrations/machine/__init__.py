@@ -1,1 +1,1 @@
-"""Bible translators' tools: a store as a word alignment model of sil-machine, and Scripture Burrito's alignments."""
+"""Tools for Bible translators: a store as a word alignment model of sil-machine, and Scripture Burrito alignments."""

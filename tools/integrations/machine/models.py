@@ -1,6 +1,6 @@
-"""Give sil-machine a store as its word alignment model: trained, asked, and kept between drafts.
+"""Word alignment model of sil-machine backed by a store, which keeps it between drafts.
 
-What it is asked follows from the store's pairs and links, so that a model is as the store is when it is opened.
+Results depend only on the pairs and links in the store.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from hierogram.storage.browsing.looking import NamedPair, named_pairs
 from hierogram.storage.exceptions import StoreMissingError
 
 NULL = "NULL"
-"""Stands for no word in vocabularies, at index 0."""
+"""Vocabulary entry for no word, at index 0."""
 MOST_TOKENS = 300
 _CORPUS = "machine"
 _AT_ONCE = 100
 
 
 class MachineVocabulary(WordVocabulary):
-    """The words of a side, the most frequent ones first after `NULL`."""
+    """Vocabulary of one side: `NULL`, then words by descending frequency."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._words = [NULL, *(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])))]
         self._numbers = {word: number for number, word in enumerate(self._words)}
 
     def index(self, word: str | None, *_bounds: int) -> int:
-        """Return a word's number; 0 for none, and for a word that no pair has."""
+        """Return a word's index, or 0 for None and for unknown words."""
         return 0 if word is None else self._numbers.get(word, 0)
 
     @overload
@@ -44,20 +44,20 @@ class MachineVocabulary(WordVocabulary):
     @overload
     def __getitem__(self, number: slice) -> Sequence[str]: ...
     def __getitem__(self, number: int | slice) -> str | Sequence[str]:
-        """Return the word with a number."""
+        """Return the word at an index, or the words of a slice."""
         return self._words[number]
 
     def __len__(self) -> int:
-        """Return how many words there are, with `NULL`."""
+        """Return the number of words, including `NULL`."""
         return len(self._words)
 
 
 class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
-    """A store as a word alignment model; a context manager that closes it.
+    """Word alignment model backed by a store; a context manager that closes the store.
 
-    Rows that it is trained with are pairs of the corpus `machine`, or another one, whose ids are their texts and
-    references. A later draft is trained into the same store: rows that are as they were keep their links, those that
-    changed are withdrawn and come again, new ones are aligned by the counts of all. `lowered` counts in a new store.
+    Training rows become pairs of `corpus`, whose external ids are text ids with references. A later draft is trained
+    into the same store: unchanged rows keep their links, changed rows are withdrawn and stored again, and new rows are
+    aligned with the counts of all rows. `lowered` only applies to a new store: it aligns lower-case words.
     """
 
     def __init__(self, url: str, corpus: str = _CORPUS, *, lowered: bool = True, threads: int | None = None) -> None:
@@ -72,15 +72,18 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         self._lowered = self.store.settings().case == "lowered"
 
     def create_trainer(self, corpus: ParallelTextCorpus) -> MachineTrainer:
-        """Return what trains this model with a corpus."""
+        """Return a trainer that trains this model with a corpus."""
         return MachineTrainer(self, corpus, self._threads)
 
     def align(self, source_segment: Sequence[str], target_segment: Sequence[str]) -> WordAlignmentMatrix:
-        """Link the words of a pair, which is not stored, by the counts of now; none where nothing is trained."""
+        """Align a pair with the current counts, without storing it.
+
+        Raises `AlignerUntrainedError` if no pair is aligned.
+        """
         return next(iter(self.align_batch([(source_segment, target_segment)])))
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:
-        """Link the words of several pairs, each for itself."""
+        """Align several pairs independently. A pair gets no links if a side is empty or longer than `MOST_TOKENS`."""
         found: list[WordAlignmentMatrix] = []
         for start in range(0, len(segments), _AT_ONCE):
             some = [(tokens_of(source), tokens_of(target)) for source, target in segments[start : start + _AT_ONCE]]
@@ -97,11 +100,11 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     @property
     def training_alignment_count(self) -> int:
-        """Return how many rows it was trained with last, or those of the store before."""
+        """Number of rows of the last training, or of pairs in the corpus if there was no training."""
         return len(self._rows)
 
     def get_training_alignment(self, n: int) -> WordAlignmentMatrix:
-        """Return the links of a row that it was trained with, as all pairs together gave them."""
+        """Return the stored links of training row `n`."""
         pair, sources, targets = self._rows[n]
         rows = self.store.store.pairs_by_id([pair]) if pair is not None else []
         links = [link for row in rows for link in links_of(row.alignment)]
@@ -109,7 +112,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     @property
     def _rows(self) -> list[tuple[int | None, int, int]]:
-        """Return of each row its pair, None where it is none, and how many words each side has."""
+        """Pair id (None if the row is not stored) and token counts of both sides, for each row."""
         if self._trained is None:
             self._trained = [
                 (pair.id, pair.source.count(" ") + 1, pair.target.count(" ") + 1) for pair in self.stored()
@@ -117,34 +120,34 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         return self._trained
 
     def stored(self) -> list[NamedPair]:
-        """Return the pairs of its corpus."""
+        """Return the stored pairs of the corpus."""
         with self.store.reader.look() as look:
             return list(named_pairs(look, self.corpus))
 
     def trained(self, rows: list[tuple[int | None, int, int]]) -> None:
-        """Take over what a trainer did."""
+        """Set the rows of the last training and clear cached counts."""
         self._trained = rows
         for derived in ("_tables", "source_words", "target_words"):
             self.__dict__.pop(derived, None)
 
     @cached_property
     def source_words(self) -> MachineVocabulary:
-        """Return the vocabulary of source sides."""
+        """Vocabulary of source sides."""
         return MachineVocabulary(self._tables[0])
 
     @cached_property
     def target_words(self) -> MachineVocabulary:
-        """Return the vocabulary of target sides."""
+        """Vocabulary of target sides."""
         return MachineVocabulary(self._tables[1])
 
     @property
     def special_symbol_indices(self) -> Collection[int]:
-        """Return the numbers that stand for no word."""
+        """Indices of special symbols: only `NULL`."""
         return {0}
 
     @cached_property
     def _tables(self) -> tuple[Counter[str], Counter[str], dict[str, Counter[str]]]:
-        """Return counts of source words, of target words, and of links by source word, `NULL` among them."""
+        """Counts of source words, of target words, and of linked target words by source word, including `NULL`."""
         sources: Counter[str] = Counter()
         targets: Counter[str] = Counter()
         links: dict[str, Counter[str]] = defaultdict(Counter)
@@ -170,7 +173,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         return word.lower() if self._lowered and word != NULL else word
 
     def get_translations(self, source_word: str | int | None, threshold: float = 0) -> Iterable[tuple[int, float]]:
-        """Yield numbers of target words that the word is linked to, and their shares of its links."""
+        """Yield `(index, share)` of target words whose share of the source word's links exceeds the threshold."""
         own = self._tables[2].get(self._word(source_word, self.source_words), Counter())
         total = sum(own.values())
         for word, count in own.most_common():
@@ -178,7 +181,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
                 yield self.target_words.index(word), count / total
 
     def get_translation_score(self, source_word: str | int | None, target_word: str | int | None) -> float:
-        """Return the share of a word's links that go to a target word."""
+        """Return the target word's share of the source word's links."""
         own = self._tables[2].get(self._word(source_word, self.source_words), Counter())
         total = sum(own.values())
         return own[self._word(target_word, self.target_words)] / total if total else 0.0
@@ -189,7 +192,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
 
 class MachineTrainer(Trainer):
-    """Trains a `MachineModel`: its rows become pairs of the store, which are aligned together."""
+    """Trainer of a `MachineModel`. It stores its rows as pairs and aligns them together."""
 
     def __init__(self, model: MachineModel, corpus: ParallelTextCorpus, threads: int | None = None) -> None:
         self._model = model
@@ -202,7 +205,7 @@ class MachineTrainer(Trainer):
         progress: Callable[[ProgressStatus], None] | None = None,
         check_canceled: Callable[[], None] | None = None,
     ) -> None:
-        """Store what is new or changed, and align it; what was stored before stays as it is."""
+        """Store and align new and changed rows. Unchanged rows keep their links."""
         model, store = self._model, self._model.store
         with self._corpus.get_rows() as given:
             rows = [(_name(row), tokens_of(row.source_segment), tokens_of(row.target_segment)) for row in given]
@@ -227,16 +230,16 @@ class MachineTrainer(Trainer):
         self._stats.train_corpus_size = len(wanted)
 
     def save(self) -> None:
-        """Do nothing: the store has it."""
+        """Do nothing, because training writes to the store."""
 
     @property
     def stats(self) -> TrainStats:
-        """Return how many rows it was trained with."""
+        """Statistics of the last training."""
         return self._stats
 
 
 def tokens_of(segment: Sequence[str]) -> list[str]:
-    """Return tokens as a store can have them: a space within one becomes a no-break space."""
+    """Return tokens in which white space is replaced by a no-break space, because stores separate tokens by spaces."""
     return ["\u00a0".join(token.split()) or "\u00a0" for token in segment]
 
 

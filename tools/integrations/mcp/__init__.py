@@ -1,1 +1,1 @@
-"""The Model Context Protocol: a store as tools of language models."""
+"""Model Context Protocol (MCP): a store as tools for language models."""

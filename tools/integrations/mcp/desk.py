@@ -1,4 +1,4 @@
-"""Answer what language models ask of a store, in few characters: the tools, without their protocol."""
+"""MCP tools without the protocol: short answers for language models from a store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 200
 _LOOKED_AT = 2_000
-"""Pairs that hold a phrase's rarest word, the latest ones, in which the phrase is looked for."""
+"""Maximum number of pairs searched for a phrase: the latest ones with its rarest word."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class UsualTerm:
 
 
 class Desk:
-    """A store, asked by programs that read text; from several threads."""
+    """Implementation of the MCP tools for one store. Thread-safe."""
 
     def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Desk:
         self._corrections = corrections
 
     def evidence(self, sentence: str, characters: int) -> str:
-        """Return evidence for a sentence, marked as data, in up to so many characters; raises `InputError`."""
+        """Return evidence for a sentence in up to `characters` characters, marked as data. Raises `InputError`."""
         from hierogram.tools.evidence.budget import within
         from hierogram.tools.evidence.gathering import gather
 
@@ -73,7 +73,7 @@ class Desk:
             return within(found, min(characters, MOST_CHARACTERS), texts)
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
-        """Translate a text; raises `DaemonError`, `StoreError`."""
+        """Translate a text. Raises `DaemonError` or `StoreError`."""
         check_amount([text], alternatives + 1)
         found = self._translator.translate(text, alternatives, form)
         lines = ("\n".join(map(visible, one.split("\n"))) for one in (found.text, *found.alternatives))
@@ -81,14 +81,14 @@ class Desk:
         return PlainTranslation(best, others)
 
     def align(self, source: str, target: str) -> LinkedWords:
-        """Link the words of a pair, which is not stored; raises `AlignerUntrainedError`, `InputError`."""
+        """Align a pair without storing it. Raises `AlignerUntrainedError` or `InputError`."""
         aligner = self._store.aligner
         _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
         links = [(i, j, round(float(found.posterior[i, j]), 3)) for i, j in found.links]
         return LinkedWords(list(map(visible, found.source)), list(map(visible, found.target)), links)
 
     def terms(self, containing: str, limit: int) -> list[UsualTerm]:
-        """Return terms whose sides hold a text, the best first; raises `InputError`."""
+        """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
         from hierogram.tools.terms.options import MAX_TERMS
 
         def wanted(term: "Term") -> bool:
@@ -100,9 +100,9 @@ class Desk:
         return [UsualTerm(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
-        """Return the latest pairs that hold a phrase, word for word, on its source side, or else on its target side.
+        """Return up to `limit` latest pairs that contain a phrase on the source side, or else on the target side.
 
-        Raises `InputError` where it has no word.
+        Raises `InputError` if the phrase has no word.
         """
         with self._store.reader.look() as look:
             texts = pipeline_of(look.settings()).to_words().running()
@@ -120,7 +120,7 @@ class Desk:
         return []
 
     def add_pair(self, source: str, target: str) -> int:
-        """Store a sentence and its translation as a correction; return the pair's number; raises `InputError`."""
+        """Store a translation as a correction and return the pair's id. Raises `InputError` if it is invalid."""
         return self._corrections.put(source, target, "mcp").pair
 
 
@@ -129,7 +129,7 @@ def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tu
     known = known_words(look, words).get(side, {})
     if len(known) < len(set(words)) and not view.joins:
         return []
-    # The vocabulary of a store of parts has no words: the longest is taken for the rarest.
+    # The vocabulary of a subword store has no words, so the longest word is assumed to be the rarest.
     rarest = max(words, key=len) if view.joins else min(words, key=lambda word: known[word].count)
     wanted = f" {' '.join(words)} "
     found = [

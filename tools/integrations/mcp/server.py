@@ -1,4 +1,4 @@
-"""Offer a store's tools over the Model Context Protocol, on standard input and output, and over HTTP."""
+"""MCP server for a store's tools, on standard input and output or over HTTP."""
 
 from http import HTTPStatus
 from importlib.metadata import version
@@ -43,14 +43,14 @@ Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Most lines of the
 
 
 def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
-    """Return what answers for a store that is open."""
+    """Return the MCP tools for an open store."""
     corrections = opened.corrections
     grammar = FollowedGrammar(opened.store, options, corrections)
     return Desk(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
 
 
 def make_server(desk: Desk, threads: "Threads", *, may_add: bool) -> "MCPServer":
-    """Return the server of a store's tools, with `add_pair` only if that is allowed; raises `UsageError`."""
+    """Return an MCP server, with the tool `add_pair` only if `may_add`. Raises `UsageError` if mcp is not installed."""
     try:
         from mcp.server.mcpserver import Context, MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -59,7 +59,7 @@ def make_server(desk: Desk, threads: "Threads", *, may_add: bool) -> "MCPServer"
         raise UsageError(f"the Model Context Protocol needs mcp: {install_extra('mcp')}") from error
 
     class Server(MCPServer):
-        """Refuses arguments that a tool does not know, which `MCPServer` leaves out."""
+        """MCP server that rejects unknown arguments of tools, which `MCPServer` ignores."""
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             for tool in await self.list_tools():
@@ -75,7 +75,7 @@ def make_server(desk: Desk, threads: "Threads", *, may_add: bool) -> "MCPServer"
     async def answered(
         pool: "WorkPool", context: Context, work: "Callable[Given, Found]", *given: Given.args, **named: Given.kwargs
     ) -> Found:
-        # Over standard input there is none.
+        # The request is None on standard input.
         request = context.request_context.request
         try:
             return await pool.run(lambda: work(*given, **named), request if isinstance(request, Request) else None)
@@ -138,10 +138,10 @@ def make_server(desk: Desk, threads: "Threads", *, may_add: bool) -> "MCPServer"
 
 
 def over_http(server: "MCPServer") -> "tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[None]]]":
-    """Return the application for clients over HTTP, and the context in which it runs.
+    """Return the ASGI application for HTTP clients, and its lifespan context.
 
-    The guard in front of it authenticates requests and checks `Host`. Requests of pages of other sites are refused: a
-    browser sends them with the rights of its machine, whatever their user knows.
+    The guard in front of it authenticates requests and checks `Host`. Cross-site requests are refused, because browsers
+    send them with the machine's access rights and without the user's knowledge.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 
