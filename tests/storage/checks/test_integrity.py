@@ -17,7 +17,7 @@ TAMPERING = [
     ("UPDATE sentence_pairs SET external_id = 'c' WHERE id = 2", "or external id gives: 2"),
     ("UPDATE sentence_pairs SET alignment = '' WHERE id = 2", "have another identity than their content"),
     ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: must be < 1, got 99.0"),
-    ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: 'no' is not there"),
+    ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: must be one of pitman-yor"),
     ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored and withdrawn: 1"),
     ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),
     ("UPDATE corpora SET pairs = 9", "total of pairs is not the number stored: bible"),
