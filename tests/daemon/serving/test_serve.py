@@ -166,7 +166,7 @@ def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs", data=b"\n" * 11, headers=headers)
     with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
         urllib.request.urlopen(request, timeout=60)
-    assert "over 10: take more with" in too_many.value.read().decode()
+    assert "over 10: raise max_rejected_lines in [intake]" in too_many.value.read().decode()
     # A second daemon is refused.
     code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
     assert code == 3

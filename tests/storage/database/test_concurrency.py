@@ -7,6 +7,7 @@ from tests.storage.building import commit, counts_of, delta, pair, pairs_of
 from tests.storage.database.writers import WRITERS, at_once
 
 from hierogram.storage.database import connection as connections
+from hierogram.storage.database import postgres
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
 from hierogram.storage.database.transactions import Memory, writing
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
@@ -61,6 +62,7 @@ def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
 @pytest.mark.slow
 def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
+    monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     blocking = make_engine(parse_url(store_url))
     with open_store(store_url) as other, writing(blocking, Memory()):
         with pytest.raises(StoreUnavailableError, match="another process has been writing for over 1 s"):
@@ -76,6 +78,7 @@ def test_a_thread_does_not_wait_for_ever_for_another(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
+    monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     engine = make_engine(parse_url(store_url))
     with (
         writing(engine, Memory()),
