@@ -194,7 +194,7 @@ def counted(posterior_mean: bool, current_sample: bool) -> Counted:
 def check_counted(posterior_mean: bool, current_sample: bool) -> None:
     """Raise `OptionError` if both flags are set."""
     if posterior_mean and current_sample:
-        raise OptionError("posterior_mean", "and --current-sample are mutually exclusive")
+        raise OptionError("posterior_mean", "is one count, and --current-sample another: give one of them")
 
 
 def check_name(name: str) -> None:

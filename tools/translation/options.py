@@ -75,4 +75,4 @@ class TranslateOptions(DecodingOptions):
     def __post_init__(self) -> None:
         DecodingOptions.__post_init__(self)
         if self.tokenize is not None and self.tokenized:
-            raise OptionError("tokenize", "and --tokenized are mutually exclusive")
+            raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")

@@ -148,7 +148,7 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     for (source, _), row in rows.items():
         shares[source] = shares.get(source, 0.0) + row["p_target_given_source"]
     assert all(0 < share < 1 for share in shares.values())
-    with pytest.raises(OptionError, match="mutually exclusive"):
+    with pytest.raises(OptionError, match="give one of them"):
         ExportOptions(posterior_mean=True, current_sample=True)
 
 
