@@ -269,7 +269,7 @@ def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str, tmp_
     assert [(one["corpus"], one["target"]) for one in found["entries"]] == [("house-style", "green door")]
     assert all(pair["corpus"] == "default" for pair in found["pairs"])
     prompt = hierogram("--store", learned_url, "evidence", "la porte verte", "--format", "prompt").out
-    assert prompt.startswith("Dictionary (source = target):\nporte verte = green door\n")
+    assert "\n<corpus>\nDictionary (source = target):\nporte verte = green door\n" in prompt
     [withdraw] = [
         shlex.split(line) for line in DOCUMENT.splitlines() if re.match("hierogram withdraw --corpus h", line)
     ]
