@@ -24,7 +24,7 @@ print(json.dumps(kernels()))
 SERVING = """
 import tempfile, threading, time
 from pathlib import Path
-from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.configuration import configuration_type
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import open
 from hierogram.daemon.serving.logs import open_log
@@ -33,11 +33,11 @@ from hierogram.daemon.serving.service import Daemon, get_ready
 lines = sys.stdin.read()
 folder = tempfile.mkdtemp()
 asked = {
-    "spool": {"folder": f"{folder}/spool", "poll_seconds": 0.1}, "scores": {"share": 1.0, "pause_seconds": 0.1},
+    "spool": {"folder": f"{folder}/spool", "poll_seconds": 0.1}, "scores": {"share": 1.0},
     "sampling": {"commit_seconds": 0.5},
 }
 with open(f"{folder}/s.db", create=True) as store:
-    configuration = Configuration.model_validate(asked)
+    configuration = configuration_type().model_validate(asked)
     log = open_log(configuration.log)
     get_ready(store.settings(), log, answers=True)
     daemon = Daemon(store, configuration, log)

@@ -347,13 +347,14 @@ def test_who_asks_and_leaves_is_not_answered(
 @pytest.mark.slow
 def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
+    all_reset = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         nonlocal asked
         if scope["type"] == "http":
             asked += 1
-            # So that the others are reset before they are accepted.
-            time.sleep(1.0)
+            # The server accepts the others only after they were reset.
+            all_reset.wait(30.0)
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body"})
 
@@ -362,10 +363,11 @@ def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch:
     with running.connected() as first:
         first.sendall(ASKED)
         time.sleep(0.3)
-        for _ in range(40):
+        for _ in range(12):
             with running.connected() as leaving:
                 leaving.sendall(ASKED)
                 leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        all_reset.set()
         assert b"200 OK" in everything(first)
     with running.connected() as last:
         last.sendall(ASKED)

@@ -109,9 +109,9 @@ def test_starting_imports_no_ray() -> None:
 @pytest.mark.slow
 def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, said in (
-        (["--workers", "0"], "neither auto, nor a number"),
-        (["--workers", "ray://"], "neither auto, nor a number"),
-        (["--blocks", "32"], "is not PAIRSxBLOCKS"),
+        (["--workers", "0"], "expected auto, a positive number or ray://HOST:PORT"),
+        (["--workers", "ray://"], "expected auto, a positive number or ray://HOST:PORT"),
+        (["--blocks", "32"], "expected PAIRSxBLOCKS, such as 32x64"),
     ):
         ran = hierogram("learn", *arguments)
         assert ran.code == 2
