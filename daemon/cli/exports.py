@@ -183,7 +183,11 @@ def _configure_datasette(url: str, destination: Destination) -> None:
         print_json(configuration)
         return
     write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
-    print(f"{output}: now run  datasette serve {file} --config {output}")
+    settings = " ".join(f"--setting {name} {value}" for name, value in configuration["settings"].items())
+    print(f"datasette serve {file} --metadata {output} {settings}")
+    note(
+        f"Datasette 1.0 reads the settings from the file: datasette serve {file} --config {output} --metadata {output}"
+    )
 
 
 def _schedule(

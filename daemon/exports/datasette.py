@@ -7,6 +7,7 @@ from typing import Any
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.database.connection import parse_url, shown_url, sqlite_file
+from hierogram.storage.schema.catalog import relations
 
 _TIME_LIMIT_MS = 10_000
 _ROWS_A_PAGE = 50
@@ -20,9 +21,8 @@ _PARAMETERS = {
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
     """Return the store's file and its Datasette configuration: canned queries with parameters, no facets, a time limit.
 
-    Facets would count the values of every column, which takes minutes on a large table. Raises `UsageError` if the
-    store
-    is not a file.
+    Facets would count the values of every column, which takes minutes on a large table. Internal tables are hidden.
+    Raises `UsageError` if the store is not a file.
     """
     parsed = parse_url(url)
     file = sqlite_file(parsed)
@@ -33,6 +33,14 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
         for example, parameter in _PARAMETERS.items():
             sql = sql.replace(example, parameter)
         queries[re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")] = {"title": title, "sql": sql}
+    tables = {
+        one.name: {
+            "description": one.about,
+            "columns": one.columns,
+            "hidden": one.internal,
+        }
+        for one in relations()
+    }
     return file, {
         "settings": {
             "allow_facet": False,
@@ -40,5 +48,5 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
             "sql_time_limit_ms": _TIME_LIMIT_MS,
             "default_page_size": _ROWS_A_PAGE,
         },
-        "databases": {file.stem: {"queries": queries}},
+        "databases": {file.stem: {"tables": tables, "queries": queries}},
     }

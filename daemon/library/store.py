@@ -628,13 +628,13 @@ class GrammarStore:
     def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> Answer:
         """Return the rows of one SELECT over the tables and views of `docs/sql.md`, at most `limit` rows.
 
-        The SELECT cannot change anything. On Postgres it runs under the role of `sql_url`. Raises `QuestionError`, and
-        `SlowQueryError` after `seconds`.
+        The SELECT cannot change anything. On Postgres it runs under the role of `sql_url`, by default that of the
+        store's URL. Raises `QuestionError`, and `SlowQueryError` after `seconds`.
         """
         from hierogram.storage.browsing.asking import Asker
 
         with ExitStack() as stack:
-            asker = stack.enter_context(closing(Asker(self.store.engine.url, sql_url)))
+            asker = stack.enter_context(closing(Asker(self.store.engine.url, sql_url, own_role=sql_url is None)))
             found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
             return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
 

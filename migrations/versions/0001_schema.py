@@ -6,6 +6,7 @@ Until the first release a change of `storage/schema/` is a change of this migrat
 import sqlalchemy as sa
 from alembic import op
 
+from hierogram.storage.schema.catalog import comments
 from hierogram.storage.schema.tables import BLOCK_BITS, metadata
 from hierogram.storage.schema.views import DAY, VIEWS
 
@@ -26,7 +27,10 @@ def upgrade() -> None:
         # Random bytes, which Postgres would try to compress.
         op.execute("ALTER TABLE rule_key_runs ALTER COLUMN content SET STORAGE EXTERNAL")
     for name, query in VIEWS.items():
-        op.execute(f"CREATE VIEW {name} AS {query.strip().format(day=DAY[dialect])}")
+        op.execute(f"CREATE VIEW {name} AS {query.strip().replace('{day}', DAY[dialect])}")
+    if dialect != "sqlite":
+        for statement in comments(VIEWS):
+            op.execute(statement)
 
 
 def _estimate_rules(connection: sa.Connection) -> None:

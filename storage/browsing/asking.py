@@ -68,12 +68,16 @@ class Answered:
 class Asker:
     """Answers questions in SQL about the store at a URL. May be used by several threads.
 
-    On Postgres each question has a connection of its own, under the role of `sql_url`. Without a usable `sql_url` every
-    question is refused, and `refusal` is the reason.
+    On Postgres each question has a connection of its own, under the role of `sql_url`, or with `own_role` under that of
+    the store's URL, for users who have its password anyway. Without a usable role every question is refused, and
+    `refusal` is the reason.
     """
 
-    def __init__(self, store: URL | str, sql_url: str | None = None) -> None:
+    def __init__(self, store: URL | str, sql_url: str | None = None, *, own_role: bool = False) -> None:
         url = parse_url(store) if isinstance(store, str) else store
+        self._own_role = own_role
+        if own_role:
+            sql_url = url.render_as_string(hide_password=False)
         file = sqlite_file(url)
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
@@ -95,12 +99,13 @@ class Asker:
         self._lock = threading.Lock()
         self._next: Child | None = None
 
-    def ask(self, question: str, seconds: float, limit: int, cells: int = MOST_CELLS) -> Answered:
-        """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values.
+    def ask(
+        self, question: str, seconds: float, limit: int, cells: int = MOST_CELLS, size: int = MOST_BYTES
+    ) -> Answered:
+        """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
 
         Raises `QuestionError` if the database rejects the question or it needs too many resources, `SlowQueryError` if
-        it takes
-        longer than `seconds`, and `StoreUnavailableError` if no process can be started.
+        it takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
         """
         if self.refusal is not None:
             raise QuestionError(self.refusal)
@@ -112,7 +117,7 @@ class Asker:
         child = self._take() or self._child()
         try:
             with closing(child):
-                return self._answer(child, statement, seconds, limit, cells)
+                return self._answer(child, statement, seconds, limit, cells, size)
         except ChildError as error:
             raise QuestionError(
                 f"the process that answered has ended: a question may take {questions.MEMORY_MB} MB of memory:"
@@ -121,7 +126,7 @@ class Asker:
         finally:
             self._prepare()
 
-    def _answer(self, child: Child, statement: str, seconds: float, limit: int, cells: int) -> Answered:
+    def _answer(self, child: Child, statement: str, seconds: float, limit: int, cells: int, size: int) -> Answered:
         until = time.monotonic() + _START_SECONDS
 
         def check_time() -> None:
@@ -132,7 +137,7 @@ class Asker:
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         taken = 0
         try:
-            given = (self._file, self._connect, self._settings, statement, seconds, limit, cells)
+            given = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
             with closing(child.run(check_time, questions.answer, *given)) as pieces:
                 # The first item means that the database is open; the question's time starts here.
                 next(pieces)
@@ -143,7 +148,7 @@ class Asker:
                     if isinstance(piece, tuple):
                         return Answered(columns, *piece, kept)
                     taken += len(piece)
-                    if taken > MOST_BYTES:
+                    if taken > size:
                         return Answered(columns, True, 0, kept)
                     assert isinstance(piece, bytes)
                     kept.write(piece)

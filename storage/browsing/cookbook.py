@@ -5,16 +5,13 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import text
-
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.looking import neighbours, rivals
 from hierogram.storage.browsing.reader import Look, literal
 from hierogram.storage.browsing.search import Phrase, Used, most_used
 from hierogram.storage.browsing.words import common_words, telling_words
-from hierogram.storage.schema.tables import metadata
-from hierogram.storage.schema.views import VIEWS
+from hierogram.storage.schema.catalog import relations
 
 
 class Recipe(NamedTuple):
@@ -35,14 +32,11 @@ def cookbook() -> tuple[Recipe, ...]:
     return tuple(found)
 
 
-def tables_of(look: Look) -> list[dict[str, Any]]:
-    """Return the relations that users can query, with their columns: views first, then tables."""
-    views = [(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys())) for name in VIEWS]
-    tables = [(name, [column.name for column in table.columns]) for name, table in sorted(metadata.tables.items())]
+def described_relations() -> list[dict[str, Any]]:
+    """Return the tables and views that users can query, with descriptions: those for users first."""
     return [
-        {"name": name, "columns": columns, "is_view": found is views}
-        for found in (views, tables)
-        for name, columns in found
+        {"name": one.name, "about": one.about, "columns": list(one.columns), "internal": one.internal}
+        for one in relations()
     ]
 
 

@@ -1,38 +1,40 @@
--- What share of the expected uses is not counted?
-SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
-       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
-  FROM store_state;
-
--- Which translations has a source side, how often, how sure?
-SELECT target, count, p_target_given_source
+-- What are the translations of a phrase, how probable is each, and how certain is that?
+SELECT target, expected_uses, expected_uses_error, p_target_given_source, count
   FROM rule_table
  WHERE source = 'la maison'
- ORDER BY count DESC, target
+ ORDER BY expected_uses DESC, target
  LIMIT 20;
 
--- Which translations has a source side, however many?
-SELECT target, count, p_target_given_source
-  FROM by_source
- WHERE source = 'la maison'
- ORDER BY count DESC, target;
+-- Which source phrases does a target phrase translate?
+SELECT source, expected_uses, p_source_given_target
+  FROM rule_table
+ WHERE target = 'the house'
+ ORDER BY expected_uses DESC, source;
 
--- Which rules contain a word, on whichever side?
-SELECT source, target, count, p_target_given_source
+-- Which rules contain a word?
+SELECT source, target, expected_uses, p_target_given_source
   FROM word_rules
  WHERE token = 'maison' AND side = 'source'
- ORDER BY count DESC, source, target
+ ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
--- Which rules contain two words?
-SELECT a.source, a.target, a.count
+-- Which rules contain one word on each side?
+SELECT a.source, a.target, a.expected_uses
   FROM word_rules AS a
   JOIN word_rules AS b ON b.id = a.id
  WHERE a.token = 'maison' AND a.side = 'source'
    AND b.token = 'house' AND b.side = 'target'
- ORDER BY a.count DESC, a.source, a.target
+ ORDER BY a.expected_uses DESC, a.source, a.target
  LIMIT 20;
 
--- Which rules go around something with two words, as ne … pas?
+-- Which rules have a gap next to a word?
+SELECT source, target, expected_uses, p_target_given_source
+  FROM word_rules
+ WHERE token = 'maison' AND side = 'source' AND nonterminals > 0
+ ORDER BY expected_uses DESC, source, target
+ LIMIT 20;
+
+-- Which rules have a gap between two words, as in ne … pas?
 SELECT a.source, a.target, a.expected_uses, a.p_target_given_source
   FROM word_rules AS a
   JOIN word_rules AS b ON b.id = a.id
@@ -42,38 +44,38 @@ SELECT a.source, a.target, a.expected_uses, a.p_target_given_source
  ORDER BY a.expected_uses DESC, a.source, a.target
  LIMIT 20;
 
--- What do people say for a target side?
-SELECT source, expected_uses, p_source_given_target
+-- Which words are the most ambiguous?
+SELECT source, count(*) AS translations,
+       ln(sum(expected_uses)) - sum(expected_uses * ln(expected_uses)) / sum(expected_uses) AS entropy
   FROM rule_table
- WHERE target = 'the house'
- ORDER BY expected_uses DESC, source;
-
--- How often is each rule of a source side expected to be used?
-SELECT source, target, expected_uses, expected_uses_error, count
-  FROM rule_table
- WHERE source = 'la maison'
- ORDER BY expected_uses DESC, target;
-
--- Which rules reorder or leave a gap, and are used most?
-SELECT source, target, expected_uses, scope
-  FROM rule_table
- WHERE nonterminals > 0 AND length > scope + 1
- ORDER BY expected_uses DESC, source, target
+ WHERE nonterminals = 0 AND source NOT LIKE '% %'
+ GROUP BY source
+HAVING sum(expected_uses) >= 2
+ ORDER BY entropy DESC, source
  LIMIT 20;
 
--- Which rules swap their first two phrases?
-SELECT source, target, expected_uses, p_target_given_source
-  FROM rule_table
- WHERE nonterminals >= 2
-   AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X%,2] % [X%,1] %'
- ORDER BY expected_uses DESC, source, target
- LIMIT 20;
-
--- What is the whole grammar, with its probabilities?
-SELECT source, target, count, p_target_given_source, p_source_given_target
+-- Which source sides have the most translations?
+SELECT source, count(*) AS translations, sum(count) AS uses
   FROM grammar
- WHERE scope <= 2
- ORDER BY source, target;
+ GROUP BY source
+ ORDER BY translations DESC, source
+ LIMIT 20;
+
+-- Which frequent words have no rule of their own?
+SELECT v.token, v.count
+  FROM vocabulary AS v
+ WHERE v.side = 'source'
+   AND NOT EXISTS (SELECT 1 FROM grammar AS r WHERE r.source = v.token)
+ ORDER BY v.count DESC, v.token
+ LIMIT 20;
+
+-- Which words of a sentence does the store know?
+WITH sentence (position, word) AS (VALUES (1, 'la'), (2, 'maison'), (3, 'verte'))
+SELECT s.position, s.word, v.count AS occurrences,
+       (SELECT count(*) FROM rule_table AS r WHERE r.source = s.word) AS translations
+  FROM sentence AS s
+  LEFT JOIN vocabulary AS v ON v.token = s.word AND v.side = 'source'
+ ORDER BY s.position;
 
 -- What is the whole grammar, by expected uses?
 SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
@@ -81,29 +83,64 @@ SELECT source, target, expected_uses, p_target_given_source, p_source_given_targ
  WHERE hiero
  ORDER BY source, target;
 
--- What is the grammar for translating, with the smallest rules of each pair?
+-- What is the whole grammar of the current sample?
+SELECT source, target, count, p_target_given_source, p_source_given_target
+  FROM grammar
+ WHERE scope <= 2
+ ORDER BY source, target;
+
+-- What is the grammar for translation?
 SELECT source, target, translation_weight, p_target_given_source, p_source_given_target
   FROM translation_grammar
  WHERE scope <= 2
  ORDER BY source, target;
 
--- Which source sides have most translations?
-SELECT source, count(*) AS translations, sum(count) AS uses
-  FROM rules
- WHERE count > 0
- GROUP BY source
- ORDER BY translations DESC, source
+-- Which rules of a source side with thousands of rules are in use?
+SELECT target, count, p_target_given_source
+  FROM by_source
+ WHERE source = 'la maison'
+ ORDER BY count DESC, target;
+
+-- Which rules reorder or have gaps, most used first?
+SELECT source, target, expected_uses, scope
+  FROM rule_table
+ WHERE nonterminals > 0 AND length > scope + 1
+ ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
--- Which frequent words have no rule of their own, only rules with company?
-SELECT v.token, v.count
-  FROM vocabulary AS v
- WHERE v.side = 'source'
-   AND NOT EXISTS (SELECT 1 FROM rules AS r WHERE r.source = v.token AND r.count > 0)
- ORDER BY v.count DESC, v.token
+-- Which rules swap two phrases?
+SELECT source, target, expected_uses, p_target_given_source
+  FROM rule_table
+ WHERE nonterminals >= 2
+   AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X%,2] % [X%,1] %'
+ ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
--- Which rules lost most of their expected uses on the last day on which these changed?
+-- Which rules are the longest?
+SELECT source, target, length, expected_uses
+  FROM rule_table
+ ORDER BY length DESC, expected_uses DESC, source, target
+ LIMIT 20;
+
+-- How many rules of each scope are in use?
+SELECT scope, count(*) AS rules_in_use, sum(count) AS uses
+  FROM drawn_rule_table
+ GROUP BY scope
+ ORDER BY scope;
+
+-- Which rules does the current sample use less than expected?
+SELECT source, target, count, expected_uses
+  FROM rule_table
+ WHERE expected_uses > count
+ ORDER BY count - expected_uses, source, target
+ LIMIT 20;
+
+-- What share of the expected uses is not counted?
+SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
+       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
+  FROM store_state;
+
+-- Which rules lost the most on the last day with changes?
 SELECT day, source, target, expected_uses_before, expected_uses_now, error, news
   FROM rule_changes
  WHERE day = (SELECT max(day) FROM rule_history)
@@ -111,11 +148,29 @@ SELECT day, source, target, expected_uses_before, expected_uses_now, error, news
  ORDER BY change, source, target
  LIMIT 20;
 
--- Which rules do the present derivations use less than expected?
-SELECT source, target, count, expected_uses
-  FROM rule_table
- WHERE expected_uses > count
- ORDER BY count - expected_uses, source, target
+-- Which rules have changed since a date?
+SELECT c.source, c.target, c.expected_uses_before, c.expected_uses_now, c.error, c.news
+  FROM rule_changes AS c
+  JOIN (
+        SELECT rule_id, min(day) AS day
+          FROM rule_changes
+         WHERE day >= '2026-01-01'
+         GROUP BY rule_id
+       ) AS f ON f.rule_id = c.rule_id AND f.day = c.day
+ ORDER BY abs(c.change) DESC, c.source, c.target
+ LIMIT 20;
+
+-- What was exported?
+SELECT name, path, state, rules, bytes, sha256, position
+  FROM exports
+ ORDER BY id;
+
+-- What happened between the last two exports?
+SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, number
+  FROM events
+ WHERE id <= (SELECT max(last_event) FROM exports)
+   AND id > coalesce((SELECT max(last_event) FROM exports WHERE id < (SELECT max(id) FROM exports)), 0)
+ ORDER BY id
  LIMIT 20;
 
 -- Which pairs use a rule?
@@ -125,7 +180,20 @@ SELECT pair_id, corpus, uses, source, target, alignment, current
  ORDER BY pair_id
  LIMIT 20;
 
--- Which rules are used in one corpus only?
+-- Which rules does a pair use?
+SELECT rule_source, rule_target, uses
+  FROM rule_support
+ WHERE pair_id = 1
+ ORDER BY rule_source, rule_target;
+
+-- How does each corpus translate a phrase?
+SELECT corpus, rule_target, sum(uses) AS uses
+  FROM rule_support
+ WHERE rule_source = 'la maison'
+ GROUP BY corpus, rule_target
+ ORDER BY corpus, uses DESC, rule_target;
+
+-- Which rules does only one corpus use?
 SELECT rule_source, rule_target, min(corpus) AS corpus, sum(uses) AS uses
   FROM rule_support
  GROUP BY rule_id, rule_source, rule_target
@@ -133,68 +201,50 @@ HAVING count(DISTINCT corpus) = 1
  ORDER BY uses DESC, rule_source, rule_target
  LIMIT 20;
 
--- Which rules does a pair's derivation use?
-SELECT rule_source, rule_target, uses
-  FROM rule_support
- WHERE pair_id = 1
- ORDER BY rule_source, rule_target;
-
--- How large is the grammar at each scope?
-SELECT scope, count(*) AS rules_in_use, sum(count) AS uses
-  FROM rules
- WHERE count > 0
- GROUP BY scope
- ORDER BY scope;
-
--- Does learning still move?
-SELECT id, stage, pairs, log_likelihood,
-       CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
-       CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved
-  FROM sweeps
- ORDER BY id;
-
--- How far are the pairs?
-SELECT state, count(*) AS pairs, min(sweep) AS fewest_sweeps, max(sweep) AS most_sweeps
-  FROM sentence_pairs
- GROUP BY state
- ORDER BY state;
-
--- How did the store grow, day by day?
-SELECT day, pairs, source_tokens, target_tokens
-  FROM growth
- ORDER BY day;
-
--- What was offered, and what became of it?
-SELECT b.id, c.name AS corpus, b.origin, b.format, b.state, b.accepted, b.duplicates, b.rejected, b.error, b.notes
-  FROM ingest_batches AS b
-  JOIN corpora AS c ON c.id = b.corpus_id
- ORDER BY b.id;
-
--- Why were lines not stored, and which?
-SELECT reason, origin, number
-  FROM rejections
- ORDER BY number DESC, reason, origin;
-
--- Which lines were not stored?
-SELECT origin, line, last_line, reason, message, content
-  FROM rejected_lines
- ORDER BY origin, line
- LIMIT 20;
-
--- Which files of the spool were set apart?
-SELECT at, corpus, file, path, reason
-  FROM failed_files
- ORDER BY id DESC
- LIMIT 20;
-
--- Which pairs hold a word?
+-- Which pairs contain a word?
 SELECT id, source, target, alignment
   FROM sentence_pairs
  WHERE ' ' || source || ' ' LIKE '% maison %'
  ORDER BY id
  LIMIT 20;
 
--- What was exported, and from which state of the store?
-SELECT name, path, state, rules, bytes, sha256, position
-  FROM exports
+-- How many pairs arrived on each day?
+SELECT day, pairs, source_tokens, target_tokens
+  FROM growth
+ ORDER BY day;
+
+-- How far has sampling come?
+SELECT state, count(*) AS pairs, min(sweep) AS fewest_sweeps, max(sweep) AS most_sweeps
+  FROM sentence_pairs
+ GROUP BY state
+ ORDER BY state;
+
+-- Do the samples still change?
+SELECT id, stage, pairs, log_likelihood,
+       CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
+       CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved
+  FROM sweeps
  ORDER BY id;
+
+-- What did each input contain?
+SELECT b.id, c.name AS corpus, b.origin, b.format, b.state, b.accepted, b.duplicates, b.rejected, b.error, b.notes
+  FROM ingest_batches AS b
+  JOIN corpora AS c ON c.id = b.corpus_id
+ ORDER BY b.id;
+
+-- Why were lines rejected?
+SELECT reason, origin, number
+  FROM rejections
+ ORDER BY number DESC, reason, origin;
+
+-- Which lines were rejected?
+SELECT origin, line, last_line, reason, message, content
+  FROM rejected_lines
+ ORDER BY origin, line
+ LIMIT 20;
+
+-- Which files of the spool failed?
+SELECT at, corpus, file, path, reason
+  FROM failed_files
+ ORDER BY id DESC
+ LIMIT 20;

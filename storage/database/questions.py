@@ -100,19 +100,21 @@ def answer(
     seconds: float,
     most_rows: int,
     most_cells: int,
+    own_role: bool = False,
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
     """Yield the result of one statement: an empty list when the database is open, the column names, blocks of rows as
     lines of JSON, and at the end whether there are more rows and the number of values that were cut.
 
     `file` is an SQLite file, or None for Postgres: then `connect` are the arguments of `psycopg.connect`, and
-    `settings` are statements that change settings. Raises `QuestionError` and `SlowQueryError`.
+    `settings` are statements that change settings. With `own_role` the role may do
+    more than compute. Raises `QuestionError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
         rows = (
             _rows_of_sqlite(file, statement)
             if file is not None
-            else _rows_of_postgres(connect, settings, statement, seconds, most_rows)
+            else _rows_of_postgres(connect, settings, statement, seconds, most_rows, own_role)
         )
         yield list(map(str, next(rows)))
         columns = list(map(str, next(rows)))
@@ -170,7 +172,7 @@ def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
 
 
 def _rows_of_postgres(
-    connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int
+    connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
     """Yield the same as `_rows_of_sqlite`, read through a cursor, which can only be declared for one SELECT.
 
@@ -188,7 +190,7 @@ def _rows_of_postgres(
         timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
         cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
         superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
-        if superuser or functions:
+        if not own_role and (superuser or functions):
             may = "is a superuser" if superuser else f"may execute {functions}"
             raise QuestionError(f"asking is off: the role of sql_url {may}: make it as docs/pages.md says")
         yield ()

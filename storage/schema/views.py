@@ -3,7 +3,10 @@
 A view is defined after the views that it uses.
 """
 
+from hierogram.storage.schema.catalog import CATALOG, catalog_view
+
 VIEWS = {
+    CATALOG: catalog_view(),
     "rule_table": """
 SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
        r.expected_uses

@@ -18,7 +18,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.sessions import from_elsewhere
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.storage.browsing.asking import Answered, Asker
-from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
+from hierogram.storage.browsing.cookbook import cookbook_of, described_relations
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 _AT_A_TIME = 2
@@ -137,4 +137,4 @@ def _csv(answer: Answered) -> Iterator[bytes]:
 def _starting_points(page: PageContext) -> dict[str, Any]:
     """Return example queries for this store, and the tables and columns that can be queried."""
     with page.reader.look() as look:
-        return {"cookbook": cookbook_of(look), "tables": tables_of(look)}
+        return {"cookbook": cookbook_of(look), "tables": described_relations()}

@@ -14,11 +14,8 @@ from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.text import rejections as faults
-from hierogram.daemon.text.formats import JSONL, OBJECTS, PARALLEL, PIPES, TMX, TSV
-from hierogram.daemon.text.treebanks.reading import FORMAT as TREES
-from hierogram.daemon.text.treebanks.reading import LISTS
 from hierogram.storage.database.connection import parse_url
-from hierogram.storage.records import DICTIONARIES
+from hierogram.storage.schema.views import VIEWS
 from hierogram.storage.store import open_store
 
 ROOT = Path(__file__).parents[3]
@@ -73,26 +70,25 @@ def test_every_query_of_the_document_finds_something(
     engine.dispose()
 
 
-def test_the_document_lists_every_table_view_and_column(learned_url: str) -> None:
-    documented = {}
-    for section in re.split(r"^### ", SQL, flags=re.MULTILINE)[1:]:
-        name, body = section.split("\n", 1)
-        rows = re.findall(r"^\| (`.*?`) \|", body, re.MULTILINE)
-        documented[name] = sorted(column for row in rows for column in re.findall(r"`(\w+)`", row))
+def test_the_catalog_describes_every_table_view_and_column(learned_url: str) -> None:
     engine = create_engine(parse_url(learned_url))
     inspector = inspect(engine)
     found = {
-        name: sorted(column["name"] for column in inspector.get_columns(name))
+        (name, column)
         for name in [*inspector.get_table_names(), *inspector.get_view_names()]
         if name != "alembic_version"
+        for column in ["", *(column["name"] for column in inspector.get_columns(name))]
     }
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT relation, column_name, description, stable FROM catalog")).all()
+    if engine.dialect.name == "postgresql":
+        comments = {column["name"]: column["comment"] for column in inspector.get_columns("sentence_pairs")}
+        assert comments == {column: text for name, column, text, _ in rows if name == "sentence_pairs" and column}
     engine.dispose()
-    assert documented == found
-
-
-def test_the_document_lists_every_format_of_a_batch() -> None:
-    [row] = re.findall(r"^\| `origin`, `format` \| (.*) \|$", SQL, re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS, OBJECTS, *DICTIONARIES}
+    assert {(name, column) for name, column, _, _ in rows} == found
+    assert len(rows) == len(found)
+    assert all(text.endswith(".") for _, _, text, _ in rows)
+    assert {name for name, _, _, stable in rows if stable} >= set(VIEWS)
 
 
 def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 import json
 import re
+import shlex
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from tests.daemon.conftest import Run, teach
 
 
@@ -12,7 +16,7 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
     teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
     ran = hierogram("--store", "grammar.db", "export", "--format", "datasette")
     assert ran.code == 0, ran.err
-    assert "datasette serve grammar.db --config datasette.json" in ran.out
+    assert ran.out.startswith("datasette serve grammar.db --metadata datasette.json --setting ")
     written = json.loads((tmp_path / "datasette.json").read_text())
     printed = hierogram("--store", "grammar.db", "export", "--format", "datasette", "-o", "-")
     assert json.loads(printed.out) == written
@@ -27,9 +31,33 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
         }
     connection.close()
     assert len(found) > 20
-    assert found["which-translations-has-a-source-side-how-often-how-sure"]
+    assert found["what-are-the-translations-of-a-phrase-how-probable-is-each-and-how-certain-is-that"]
     assert {parameter for query in queries.values() for parameter in re.findall(r":(\w+)", query["sql"])} == set(values)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in queries)
+
+
+@pytest.mark.slow
+def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
+    printed = hierogram("--store", "grammar.db", "export", "--format", "datasette")
+    [command] = [shlex.split(line) for line in printed.out.splitlines() if line.startswith("datasette ")]
+
+    def get(path: str) -> str:
+        # --get answers one request without a server.
+        ran = subprocess.run(
+            [sys.executable, "-m", *command, "--get", path], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    found = json.loads(get("/grammar/which-pairs-use-a-rule.json?source=la+maison&target=the+house&_shape=array"))
+    assert {"pair_id", "corpus", "uses", "source", "target"} <= set(found[0])
+    tables = {table["name"]: table for table in json.loads(get("/grammar.json"))["tables"]}
+    assert [name for name in ("rules", "derivations", "sentence_pairs") if tables[name]["hidden"]] == [
+        "rules",
+        "derivations",
+    ]
+    assert "Standard error of" in get("/grammar/rule_changes")
 
 
 def test_it_is_for_files(hierogram: Run) -> None:

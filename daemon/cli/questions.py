@@ -1,0 +1,178 @@
+"""Command that runs SQL questions: sql."""
+
+import csv
+import io
+import json
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from hierogram.daemon.cli.common import chosen_store, interruptible, note, plural, print_json, print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.files import appearing
+from hierogram.daemon.shared_options import LIMIT, OUTPUT, AsJson
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.storage.browsing.asking import Answered
+
+_SECONDS = 3600.0
+_MOST = 1 << 60
+_STANDARD_OUTPUT = "-"
+_SUFFIXES = (".csv", ".json", ".parquet")
+
+
+@with_options
+def sql(
+    context: typer.Context,
+    query: Annotated[
+        str | None,
+        Option(
+            "A SELECT, or several separated by semicolons. Default: standard input.", metavar="SQL", positional=True
+        ),
+    ] = None,
+    limit: Annotated[int | None, LIMIT] = None,
+    as_json: AsJson = False,
+    output: Annotated[str, OUTPUT] = _STANDARD_OUTPUT,
+) -> None:
+    """Run SQL queries on the store. They read only.
+
+    Prints a table to a terminal, tab-separated values elsewhere, or with --json a list of objects. The suffix of the
+    output file is .csv, .json or .parquet. See docs/sql.md for example queries, and `SELECT * FROM catalog` for all
+    tables and columns.
+    """
+    suffix = Path(output).suffix
+    to_file = output != _STANDARD_OUTPUT
+    if to_file and suffix not in _SUFFIXES:
+        raise UsageError(f"--output: {output}: the suffix must be one of {', '.join(_SUFFIXES)}")
+    if to_file and as_json:
+        raise UsageError("--json and --output are mutually exclusive")
+    statements = split_statements(sys.stdin.read() if query is None or query == "-" else query)
+    if not statements:
+        raise UsageError("no query: give a SELECT as the argument or on standard input")
+    if to_file and len(statements) > 1:
+        raise UsageError(f"--output takes one query, got {len(statements)}")
+    from hierogram.storage.browsing.asking import Asker
+
+    with interruptible("the query was canceled"), chosen_store(context) as opened, ExitStack() as stack:
+        asker = stack.enter_context(closing(Asker(opened.store.engine.url, own_role=True)))
+        for number, statement in enumerate(statements):
+            with closing(asker.ask(statement, _SECONDS, limit or _MOST, _MOST, _MOST)) as answer:
+                if to_file:
+                    rows = write_answer(answer, Path(output))
+                    note(f"{output}: {plural(rows, 'row')}")
+                elif as_json:
+                    print_json(list(_objects(answer)))
+                else:
+                    if number:
+                        print()
+                    _print_answer(answer)
+                if answer.more and limit is not None:
+                    note(f"only the first {plural(limit, 'row')} (--limit)")
+                if answer.cut:
+                    note(f"{plural(answer.cut, 'long value')} cut at 10,000 characters")
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the SQL statements of a text, without their semicolons."""
+    statements, current = [], ""
+    for part in text.split(";"):
+        current += part
+        # A semicolon in a literal or comment does not end a statement.
+        if sqlite3.complete_statement(current + ";"):
+            statements.append(current)
+            current = ""
+        else:
+            current += ";"
+    statements.append(current.removesuffix(";"))
+    return [statement.strip() for statement in statements if statement.strip()]
+
+
+def write_answer(answer: "Answered", path: Path) -> int:
+    """Write the rows to a .csv, .json or .parquet file, and return their number. The file appears whole or not at all.
+
+    Raises `OSError` if the file cannot be written.
+    """
+    with appearing(path) as file:
+        if path.suffix == ".parquet":
+            return _write_parquet(answer, file)
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        rows = _write_csv(answer, text) if path.suffix == ".csv" else _write_json(answer, text)
+        text.flush()
+        text.detach()
+        return rows
+
+
+def _rows(answer: "Answered") -> Iterator[list[object]]:
+    return (json.loads(line) for line in answer.lines())
+
+
+def _objects(answer: "Answered") -> Iterator[dict[str, object]]:
+    return (dict(zip(answer.columns, row, strict=True)) for row in _rows(answer))
+
+
+def _write_csv(answer: "Answered", file: IO[str]) -> int:
+    writer = csv.writer(file)
+    writer.writerow(answer.columns)
+    number = 0
+    for row in _rows(answer):
+        writer.writerow(row)
+        number += 1
+    return number
+
+
+def _write_json(answer: "Answered", file: IO[str]) -> int:
+    number = 0
+    file.write("[")
+    for number, row in enumerate(_objects(answer), start=1):
+        file.write((",\n" if number > 1 else "\n") + json.dumps(row, ensure_ascii=False))
+    file.write("\n]\n")
+    return number
+
+
+def _write_parquet(answer: "Answered", file: BinaryIO) -> int:
+    import duckdb
+
+    number = 0
+    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in answer.columns)
+    with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
+        lines, made = Path(folder, "rows.json"), Path(folder, "rows.parquet")
+        with lines.open("w", encoding="utf-8") as rows:
+            # The first row has every column, also if the answer is empty.
+            rows.write(json.dumps(dict.fromkeys(answer.columns)) + "\n")
+            for row in _objects(answer):
+                rows.write(json.dumps(row, ensure_ascii=False) + "\n")
+                number += 1
+        # DuckDB derives the column types from all rows.
+        content = f"read_json('{lines}', format = 'newline_delimited', sample_size = -1)"
+        connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(made), compression="zstd")
+        with made.open("rb") as source:
+            shutil.copyfileobj(source, file)
+    return number
+
+
+def _print_answer(answer: "Answered") -> None:
+    rows = answer.rows
+    numeric = [
+        k
+        for k in range(len(answer.columns))
+        if any(row[k] is not None for row in rows) and all(isinstance(row[k], int | float | None) for row in rows)
+    ]
+    print_table(answer.columns, [[_shown(cell) for cell in row] for row in rows], numeric)
+
+
+def _shown(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    # A tab or line break would look like the next cell or row.
+    return str(cell).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

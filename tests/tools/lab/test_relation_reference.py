@@ -1,0 +1,7 @@
+"""The generated page of tables and views."""
+
+from hierogram.tools.lab.relation_reference import PAGE, page
+
+
+def test_page_is_current() -> None:
+    assert PAGE.read_text() == page(), "run `python -m hierogram.tools.lab.relation_reference`"
