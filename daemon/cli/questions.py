@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hierogram.storage.browsing.asking import Answered
 
 _SECONDS = 3600.0
-_MOST = 1 << 60
 _STANDARD_OUTPUT = "-"
 _SUFFIXES = (".csv", ".json", ".parquet")
 
@@ -60,12 +59,9 @@ def sql(
         raise UsageError("no query: give a SELECT as the argument or on standard input")
     if to_file and len(statements) > 1:
         raise UsageError(f"--output takes one query, got {len(statements)}")
-    from hierogram.storage.browsing.asking import Asker
-
-    with interruptible("the query was canceled"), chosen_store(context) as opened, ExitStack() as stack:
-        asker = stack.enter_context(closing(Asker(opened.store.engine.url, own_role=True)))
+    with interruptible("the query was canceled"), chosen_store(context) as opened:
         for number, statement in enumerate(statements):
-            with closing(asker.ask(statement, _SECONDS, limit or _MOST, _MOST, _MOST)) as answer:
+            with closing(opened.open_answer(statement, limit=limit, seconds=_SECONDS)) as answer:
                 if to_file:
                     rows = write_answer(answer, Path(output))
                     note(f"{output}: {plural(rows, 'row')}")

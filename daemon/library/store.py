@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.reading import Input
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
+    from hierogram.storage.browsing.asking import Answered
     from hierogram.storage.records import PairRow, SupportingPair
     from hierogram.tools.diagnosis.diagnosis import Diagnosis
     from hierogram.tools.diagnosis.options import ChainOptions
@@ -88,6 +89,8 @@ Chains that begin at a low temperature keep their first rules.
 """
 
 _LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
+_UNLIMITED = (1 << 31) - 2
+"""The largest number of rows that FETCH of Postgres takes, less one."""
 
 DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
@@ -637,6 +640,16 @@ class GrammarStore:
             asker = stack.enter_context(closing(Asker(self.store.engine.url, sql_url, own_role=sql_url is None)))
             found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
             return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
+
+    def open_answer(self, question: str, *, limit: int | None = None, seconds: float = 10.0) -> Answered:
+        """Return the rows of one SELECT as an open file, for results of any size. Close it after use.
+
+        On Postgres the SELECT runs under the role of the store's URL. Raises the errors of `ask`.
+        """
+        from hierogram.storage.browsing.asking import Asker
+
+        with closing(Asker(self.store.engine.url, own_role=True)) as asker:
+            return asker.ask(question, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
 
     def export(
         self,
