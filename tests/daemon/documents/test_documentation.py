@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sqlite3
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -99,7 +98,7 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
     # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
     # It serves until somebody ends it: tests/daemon/cli/test_browse.py.
-    tour = [arguments for arguments in tour if arguments[0] != "browse"]
+    tour = [arguments for arguments in tour if arguments[0] not in ("browse", "sql")]
     tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
     assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}
     for arguments in tour:
@@ -108,17 +107,13 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
         assert ran.out or ran.err
 
 
-def test_the_query_of_the_readme_runs(corpus: Path, tmp_path: Path) -> None:
-    [arguments] = [
-        arguments for command, *arguments in commands(README) if command == "sqlite3" and "live.db" not in arguments
-    ]
-    teach(f"sqlite:///{tmp_path}/demo.db", corpus)
-    assert arguments[:2] == ["-box", "hierogram-demo.db"]
-    with sqlite3.connect(tmp_path / "demo.db") as connection:
-        rows = connection.execute(arguments[2].replace("λόγος", "maison")).fetchall()
-    connection.close()
+def test_the_query_of_the_readme_runs(corpus: Path, hierogram: Run, tmp_path: Path) -> None:
+    [arguments] = [arguments for arguments in commands(README) if arguments[:2] == ["hierogram", "sql"]]
+    teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
+    ran = hierogram(*arguments[1:-1], arguments[-1].replace("λόγος", "maison"))
+    rows = ran.out.splitlines()[1:]
     assert len(rows) > 1
-    assert all("maison" in row[0].split() for row in rows)
+    assert all("maison" in row.split("\t")[0].split() for row in rows)
 
 
 def test_the_commands_for_corpora_run(hierogram: Run, tmp_path: Path) -> None:
