@@ -97,5 +97,5 @@ def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path
 
 
 def test_the_document_names_them_all() -> None:
-    section = DOCUMENT.split("## Files for other tools")[1].split("\n## ")[0]
+    section = DOCUMENT.split("## Write files for other tools")[1].split("\n## ")[0]
     assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(FILES)
