@@ -1,9 +1,9 @@
-"""Which folder stands on which, as `layers.toml` says and tests hold it.
+"""Import rules between folders, read from `layers.toml`.
 
-A folder may import what its line names, as far as that stands above it. A module that lies in a part's root stands for
-itself: exceptions and records are at the bottom, the facade and the command line at the top.
+A folder may import the folders that its row names, if they are listed above it. A module in a part's root is a row of
+its own: exceptions and records are at the bottom, the facade and the command line at the top.
 
-A line may also name what stands below it and is imported `lazily`: inside functions only.
+A row may also name folders below it that are imported `lazily`: inside functions only.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
 def rows(layers: str) -> dict[str, tuple[str, ...]]:
-    """The lines in their order: a folder, and the names that it may import."""
+    """The rows in order: each folder and the names that it may import."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
         assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
@@ -24,12 +24,12 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
 
 
 def lazy(layers: str) -> dict[str, frozenset[str]]:
-    """For each folder those below it that its functions import when they are called."""
+    """For each folder, the folders below it that its functions import when called."""
     return {folder: frozenset(row.get("lazily", ())) for folder, row in tomllib.loads(layers).items()}
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """For each folder all folders that it may import: those above that it names, and what is inside of them."""
+    """For each folder, all folders it may import: the ones it names above itself, and their subfolders."""
     above: list[str] = []
     found = {}
     for folder, names in declared.items():
@@ -39,7 +39,7 @@ def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
 
 
 def floor(path: Path) -> str:
-    """Where a module stands: its folder, or itself if it lies in the root of its part (but for the tools')."""
+    """The row of a module: its folder, or the module itself if it is in the root of its part (except in tools)."""
     place = path.relative_to(ROOT)
     if len(place.parts) == 2 and place.parts[0] != "tools":
         return str(place)

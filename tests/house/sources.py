@@ -1,4 +1,4 @@
-"""The sources of the house, as the tests of this folder see them: modules and what they import."""
+"""The project's modules and their imports, for the tests of this folder."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -15,11 +15,11 @@ class Import(NamedTuple):
     """One name that a module imports."""
 
     name: str
-    """With its package, as `hierogram.storage.store.Store` or `numpy`."""
+    """Full name, such as `hierogram.storage.store.Store` or `numpy`."""
     typing_only: bool
-    """Whether it stands under `if TYPE_CHECKING:`."""
+    """Whether it is under `if TYPE_CHECKING:`."""
     lazy: bool
-    """Whether it stands inside a function, so that nothing is loaded until that is called."""
+    """Whether it is inside a function, so that nothing is loaded until the function is called."""
 
 
 @cache
@@ -30,23 +30,22 @@ def modules() -> tuple[Path, ...]:
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """A module, parsed."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def part(path: Path) -> str:
-    """The part that a module belongs to."""
+    """The part that contains a module."""
     return path.relative_to(ROOT).parts[0]
 
 
 def dotted(path: Path) -> str:
-    """A module's name: `hierogram.storage.store`; that of a package for its `__init__`."""
+    """The dotted name of a module, such as `hierogram.storage.store`; for an `__init__`, the package's name."""
     name = ".".join(("hierogram", *path.relative_to(ROOT).with_suffix("").parts))
     return name.removesuffix(".__init__")
 
 
 def imports(syntax: ast.Module) -> Iterator[Import]:
-    """Everything that a module imports, also inside functions and for types only."""
+    """All imports of a module, including those inside functions and for types only."""
     for_types = {
         inner
         for node in ast.walk(syntax)
@@ -73,7 +72,7 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
 
 @cache
 def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
-    """The modules of ours that a module imports when it runs, itself left out; without `lazily`, when it is loaded.
+    """The project's modules that a module imports when it runs, except itself; without `lazily`, when it is loaded.
 
     Names under `if TYPE_CHECKING:` are not imported at run time.
     """
@@ -81,7 +80,8 @@ def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
     for name, typing_only, lazy in imports(tree(path)):
         if name.startswith("hierogram."):
             steps = name.split(".")[1:]
-            # Packages of ours hold no names of their own, so the longest name that is a module is what is meant.
+            # The project's packages define no names of their own, so the longest prefix that is a module is the one
+            # imported.
             while not (where := module_at(steps)) and steps:
                 steps.pop()
             assert where is not None, f"{path}: imports {name}, which is no module of ours"
@@ -91,7 +91,7 @@ def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
 
 
 def module_at(steps: list[str]) -> Path | None:
-    """The module that the steps of its name lead to, if there is one."""
+    """The module at a dotted name, or None."""
     place = ROOT.joinpath(*steps)
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         if path.is_file():
@@ -100,7 +100,7 @@ def module_at(steps: list[str]) -> Path | None:
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of two or more nodes that lead to each other, and nodes that lead to themselves."""
+    """Groups of two or more nodes that reach each other, and nodes that reach themselves."""
     reached = {node: reach(node, edges) for node in edges}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
@@ -111,7 +111,7 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
-    """What can be reached from a node in one step or more."""
+    """The nodes reachable from a node in one or more steps."""
     found: set[str] = set()
     ahead: list[str] = [*edges.get(start, ())]
     while ahead:
@@ -123,5 +123,5 @@ def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
 
 
 def named(paths: Iterable[Path]) -> list[str]:
-    """Paths as seen from the top, for messages."""
+    """Paths relative to the repository root, for messages."""
     return sorted(str(path.relative_to(ROOT)) for path in paths)

@@ -1,4 +1,4 @@
-"""What may be imported from outside, and that commands which only look need no compiler."""
+"""Allowed third-party imports; read-only commands load no compiler."""
 
 import subprocess
 import sys
@@ -14,24 +14,24 @@ SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "d
 
 
 def misplaced(path: Path) -> Iterator[str]:
-    """What a module imports that its part does without, or by another name than ours."""
+    """Forbidden imports of a module: packages its part must not use, or our packages under the wrong name."""
     for name, *_ in imports(tree(path)):
         top = name.partition(".")[0]
         if top in PARTS:
             yield f"imports {name}: say hierogram.{name}"
-        # The door to numba is no sampler: it keeps compiled code in a folder.
+        # `compiled` wraps numba and is not a sampler: it keeps compiled code in a folder.
         if part(path) == "samplers" and path.parent.name != "compiled" and top in SAMPLERS_DO_WITHOUT:
             yield f"samplers do without {name}"
         if top == "numba" and path.parent.name != "compiled":
             yield "only samplers/compiled imports numba"
 
 
-def test_packages_of_others() -> None:
+def test_third_party_imports_are_allowed() -> None:
     assert not [f"{path.relative_to(ROOT)}: {fault}" for path in modules() for fault in misplaced(path)]
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """Top-level packages that are loaded when the command has ended."""
+    """The top-level packages loaded when the command has ended."""
     script = (
         "import sys\n"
         "from hierogram.daemon.cli.main import main\n"
@@ -43,12 +43,12 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(ran.stdout.splitlines()[-1].removeprefix("loaded: ").split())
 
 
-def test_help_loads_next_to_nothing() -> None:
+def test_help_loads_almost_nothing() -> None:
     for arguments in (["--help"], ["learn", "--help"], ["demo", "--help"]):
         assert not loaded_by(*arguments) & {"numba", "numpy", "sqlalchemy", "alembic", "zstandard", "psycopg"}
 
 
-def test_looking_needs_no_compiler(tmp_path: Path) -> None:
+def test_read_only_commands_need_no_compiler(tmp_path: Path) -> None:
     store = ["--store", str(tmp_path / "store.db")]
     corpus = tmp_path / "corpus"
     corpus.write_text("a ||| b ||| 0-0\n")

@@ -1,4 +1,4 @@
-"""Imports go down, folder by folder, and nowhere in a circle."""
+"""Imports follow the order of the folders and have no cycles."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from tests.house.sources import ROOT, circles, dotted, imported, imports, module
 
 
 def placed() -> list[Path]:
-    """Modules with something in them: an empty `__init__` of a part's root has no place in the order."""
+    """Modules with code in them: an empty `__init__` of a part's root has no place in the order."""
     return [path for path in modules() if path.name != "__init__.py" or path.parent.parent != ROOT]
 
 
@@ -24,7 +24,7 @@ def test_every_folder_has_a_row() -> None:
     assert not declared - found, "no module is left in this folder: take its line out of layers.toml"
 
 
-def test_every_row_names_what_stands_above() -> None:
+def test_every_row_names_folders_above_it() -> None:
     declared = rows(LAYERS)
     for folder, names in declared.items():
         reached = allowed(declared)[folder]
@@ -45,7 +45,7 @@ def test_imports_go_down() -> None:
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
 
 
-def test_lazy_imports_of_what_stands_below_are_still_there() -> None:
+def test_lazy_imports_in_the_table_still_exist() -> None:
     may = allowed(rows(LAYERS))
     found: dict[str, set[str]] = {folder: set() for folder in may}
     for path in placed():
@@ -54,18 +54,18 @@ def test_lazy_imports_of_what_stands_below_are_still_there() -> None:
     assert found == lazy(LAYERS)
 
 
-def test_the_table_has_no_circle() -> None:
+def test_the_table_has_no_cycle() -> None:
     assert not circles(allowed(rows(LAYERS)))
 
 
-def test_files_that_the_pages_name_exist() -> None:
+def test_files_named_in_the_documents_exist() -> None:
     pages = DOCUMENT + GUIDE
     named_files = set(re.findall(r"`((?:samplers|storage|daemon|tools|migrations|tests|docs|package)/[\w/.]*)`", pages))
     assert len(named_files) > 50
     assert not [name for name in sorted(named_files) if not (ROOT / name).exists()]
 
 
-def test_the_way_of_a_pair_names_what_is_there() -> None:
+def test_names_in_the_tour_of_a_pair_exist() -> None:
     named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
     assert len(named_there) > 12
     for file, names in named_there:
@@ -77,12 +77,12 @@ def test_the_way_of_a_pair_names_what_is_there() -> None:
             assert not method or method in methods, f"{file}: {first} has no {method}"
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_import_cycles() -> None:
     edges = {dotted(path): {dotted(other) for other in imported(path)} for path in modules()}
     assert not circles(edges), f"modules that import each other: {circles(edges)}"
 
 
-def test_the_scan_sees_every_import() -> None:
+def test_all_forms_of_import_are_found() -> None:
     source = (
         "from typing import TYPE_CHECKING\n"
         "import hierogram.storage.records\n"
@@ -98,20 +98,20 @@ def test_the_scan_sees_every_import() -> None:
     }
 
 
-def test_a_name_leads_to_its_module() -> None:
+def test_names_resolve_to_their_modules() -> None:
     path = ROOT / "storage" / "store.py"
     assert named(imported(path))[:2] == ["storage/aligner/aligner.py", "storage/aligner/human_links.py"]
 
 
-def test_circles_are_found() -> None:
+def test_cycles_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
 
 
-def test_tests_share_helpers_not_tests() -> None:
+def test_tests_import_helpers_not_other_tests() -> None:
     shared = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        # Few have such a name among their imports; to parse all tests takes seconds.
+        # Few test files have `test_` among their imports, and parsing all of them takes seconds.
         if re.search(r"^ *(?:from|import) tests\b[^(\n]*(?:\([^)]*)?\btest_", path.read_text("utf-8"), re.MULTILINE)
         for name, *_ in imports(tree(path))
         if name.startswith("tests.") and any(step.startswith("test_") for step in name.split("."))
@@ -119,7 +119,7 @@ def test_tests_share_helpers_not_tests() -> None:
     assert not shared, "\n".join(["what tests share belongs to a module of helpers:", *shared])
 
 
-def test_a_row_allows_what_it_names_above_itself() -> None:
+def test_a_row_allows_the_named_folders_above_it() -> None:
     layers = (
         '"a/x" = { holds = "one", imports = [] }\n'
         '"a/y" = { holds = "two", imports = ["a"] }\n'

@@ -1,4 +1,4 @@
-"""Tables of every document are tables to whoever renders them, and links lead somewhere."""
+"""Tables in the documents are well formed, and links resolve."""
 
 import re
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def cells(row: str) -> int:
-    """How many cells a row has; bars behind a backslash divide none."""
+    """The number of cells in a row; escaped bars are not separators."""
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 
 def broken_tables(text: str) -> list[str]:
-    """Rows that belong to no table, or have more or fewer cells than its header."""
+    """Table rows without a header, or with more or fewer cells than it."""
     found = []
     fenced = False
     header = 0
@@ -28,7 +28,7 @@ def broken_tables(text: str) -> list[str]:
             header = 0
             continue
         if header == 0:
-            # A row that begins a table has the line of dashes below it.
+            # The first row of a table is followed by the line of dashes.
             below = lines[number + 1] if number + 1 < len(lines) else ""
             if before.startswith("|") or not re.fullmatch(r"\|( ?:?-+:? ?\|)+", below):
                 found.append(f"line {number}: a row without a header: {line}")
@@ -38,13 +38,13 @@ def broken_tables(text: str) -> list[str]:
     return found
 
 
-def test_tables_are_whole() -> None:
+def test_tables_are_well_formed() -> None:
     found = {str(path.relative_to(ROOT)): broken_tables(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
     assert not {document: faults for document, faults in found.items() if faults}
 
 
-def leads_nowhere(path: Path) -> Iterator[str]:
-    """Targets of links to files or headings that are not there."""
+def broken_links(path: Path) -> Iterator[str]:
+    """Link targets whose file or heading does not exist."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         if target.startswith(("https://", "http://")):
             continue
@@ -54,12 +54,12 @@ def leads_nowhere(path: Path) -> Iterator[str]:
             yield target
 
 
-def test_links_lead_somewhere() -> None:
-    assert not [f"{path.relative_to(ROOT)}: {target}" for path in DOCUMENTS for target in leads_nowhere(path)]
+def test_links_resolve() -> None:
+    assert not [f"{path.relative_to(ROOT)}: {target}" for path in DOCUMENTS for target in broken_links(path)]
 
 
 def anchors(text: str) -> set[str]:
-    """The headings of a document, as links name them."""
+    """The anchors of a document's headings."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""A name means one thing: no two public classes of one part share theirs."""
+"""No two public classes of one part have the same name."""
 
 import ast
 from collections import defaultdict
@@ -6,7 +6,7 @@ from collections import defaultdict
 from tests.house.sources import ROOT, modules, part, tree
 
 
-def test_no_two_public_classes_of_a_part_have_one_name() -> None:
+def test_public_classes_of_a_part_have_unique_names() -> None:
     places = defaultdict(list)
     for path in modules():
         for node in tree(path).body:

@@ -1,4 +1,4 @@
-"""Every work that is cited is in docs/references.md, and every equation that code cites is in docs/model.md."""
+"""Cited works are listed in docs/references.md, and cited equations are in docs/model.md."""
 
 import re
 from collections import defaultdict
@@ -15,21 +15,21 @@ CITING = [
     *(path for part in ("samplers", "storage", "daemon", "tools") for path in ROOT.glob(f"{part}/**/*.py")),
 ]
 KEY = re.compile(r"\b([A-Z]{2,}[A-ZŠ]*\d{2})\b")
-"""A key within brackets, as CFGŠ14."""
+"""Citation key in brackets, such as CFGŠ14."""
 _NAME = r"[A-ZÀ-ÖØ-ÞČŠŽ][^\W\d_]+"
 AUTHOR = re.compile(rf"\b({_NAME})((?:, {_NAME})*,? (?:&|and) {_NAME}| et al\.)?(?:'s)? \(?((?:19|20)\d\d)\b(?!-)")
-"""Authors and a year."""
+"""Authors and year."""
 MONTHS = {"January", "May", "June"}
 
 
 @cache
 def text_of(path: Path) -> str:
-    """The file's text, lines joined, so that a citation may go over the end of one."""
+    """The file's text with lines joined, so that a citation may span lines."""
     return re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
 
 
 def cited_places(text: str) -> dict[str, set[str]]:
-    """By key, the places of it that are cited: `§5.2`, `eq. 6`, `Algorithm 3`."""
+    """Cited places by key: `§5.2`, `eq. 6`, `Algorithm 3`."""
     found = defaultdict(set)
     for inside in re.findall(r"\[([^\[\]]*)\]", text):
         for citation in inside.split(";"):
@@ -59,13 +59,13 @@ def test_every_author_is_listed() -> None:
     rows = re.findall(r"^\| (.*?) \|", REFERENCES, re.MULTILINE)
     keyed = re.findall(r"^\*\*\[\w+\]\*\* (.*?\(\d{4}\))", re.sub(r"\n(?=\w)", " ", REFERENCES), re.MULTILINE)
     listed = {pair for row in rows for pair in first_author_and_year(row)}
-    # Those with a key may also be spelled out: by the first author's family name.
+    # Works with a key may also be spelled out, by the first author's family name.
     listed |= {(re.split(r",| and ", authors)[0].split()[-1], authors[-5:-1]) for authors in keyed}
     missing = {path: first_author_and_year(text_of(path)) - listed for path in CITING if path.name != "references.md"}
     assert not {named([path])[0]: authors for path, authors in missing.items() if authors}
 
 
-def test_what_is_cited_of_a_paper_is_in_the_model() -> None:
+def test_cited_places_are_in_the_model() -> None:
     covered = cited_places(text_of(ROOT / "docs" / "model.md"))
     missing = [
         f"{path.relative_to(ROOT)}: {key} {sorted(places - covered[key])}"
@@ -89,7 +89,7 @@ def test_sections_of_the_model_exist() -> None:
 
 
 def sections_of(document: str) -> dict[str, str]:
-    """What the page says of each work that has a key."""
+    """The text of each section whose work has a key."""
     parts = re.split(r"^\*\*\[(\w+)\]\*\*", document.split("\n## Works")[0], flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -98,14 +98,14 @@ def linked(text: str) -> list[Path]:
     return [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((\.\./[^)]*\.py)\)", text)]
 
 
-def test_works_with_a_key_lead_to_the_modules_that_implement_them() -> None:
+def test_works_with_a_key_link_to_modules_that_implement_them() -> None:
     for key, section in sections_of(REFERENCES).items():
         assert linked(section), f"{key}: link the modules that implement it"
         for path in linked(section):
             assert key in cited_places(text_of(path)), f"{path} does not cite {key}"
 
 
-def test_other_works_lead_to_the_modules_that_cite_them() -> None:
+def test_other_works_link_to_modules_that_cite_them() -> None:
     for row in re.findall(r"^\| (.* (?:19|20)\d\d \| .*) \|$", REFERENCES, re.MULTILINE):
         cited, _, where = row.split(" | ")
         assert linked(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
@@ -114,7 +114,7 @@ def test_other_works_lead_to_the_modules_that_cite_them() -> None:
             assert author in text_of(path), f"{path} does not cite {cited}"
 
 
-def test_citations_are_read() -> None:
+def test_citations_are_parsed() -> None:
     places = cited_places("so [CFGŠ14 §2, Algorithms 1 and 4; SA16 eqs. 3, 5] and [CGB09]")
     assert places == {
         "CFGŠ14": {"§ 2", "Algorithm 1", "Algorithm 4"},

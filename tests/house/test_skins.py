@@ -1,4 +1,4 @@
-"""Commands and HTTP are skins of the library: of what lies below it they know values and errors alone."""
+"""Commands and HTTP use only values and errors of the layers below the library."""
 
 import ast
 from collections.abc import Iterator
@@ -14,27 +14,27 @@ BELOW = ("hierogram.storage.", "hierogram.samplers.")
 
 
 def is_value(found: object) -> bool:
-    """Return whether a name stands for a constant, a type of plain values, or an error: nothing that does work."""
+    """Return whether a name is a constant, a type of plain values, or an error."""
     if isinstance(found, type):
         return is_dataclass(found) or issubclass(found, Enum | BaseException) or hasattr(found, "_fields")
     return not isinstance(found, FunctionType | ModuleType)
 
 
 def services(syntax: ast.Module) -> Iterator[str]:
-    """Yield what a module imports from below that is no value."""
+    """Yield the imports from lower layers that are not values."""
     for name, *_ in imports(syntax):
         module, _, last = name.rpartition(".")
         if name.startswith(BELOW) and not is_value(getattr(import_module(module), last, None) or import_module(name)):
             yield name
 
 
-def test_skins_know_values_and_errors_of_what_is_below_the_library() -> None:
+def test_commands_and_http_import_only_values_and_errors() -> None:
     skins = [path for path in modules() if str(path.relative_to(ROOT).parent) in SKINS]
     assert len(skins) > 15
     assert not [f"{path.relative_to(ROOT)}: {name}" for path in skins for name in services(tree(path))]
 
 
-def test_services_are_seen() -> None:
+def test_imported_services_are_found() -> None:
     seen = (
         "from hierogram.storage.store import Store, open_store\n"
         "from hierogram.storage.browsing import progress\n"

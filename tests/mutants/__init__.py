@@ -1,1 +1,1 @@
-"""Faults put into a copy of the samplers, one at a time: the tests must fail on each."""
+"""Faults inserted into a copy of the code, one at a time: the named tests must fail on each."""

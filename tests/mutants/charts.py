@@ -1,4 +1,4 @@
-"""Faults of charts and of randomized pruning, and the tests that must notice them."""
+"""Faults in charts and randomized pruning, and the tests that must notice them."""
 
 from tests.mutants.fault import Change, Fault
 
@@ -22,7 +22,7 @@ _ALL_BISPANS = Change(
     "cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)",
     "cells.covered[i, x]",
 )
-"""Bispans are not left out by the mask: rules that emit words apart are seen only where they are checked."""
+"""The mask excludes no bispan: rules that emit separate words are only rejected by later checks."""
 
 CHART_FAULTS = (
     Fault(
@@ -334,7 +334,7 @@ CHART_FAULTS = (
         "at += 1",
         ("tests/samplers/charts/test_reach.py",),
     ),
-    # Trees that are parsed by masks.
+    # Tree parsing with masks.
     Fault(
         "spans that are not selected keep their values",
         "tools/lab/papers/pruning/sentences.py",
@@ -370,7 +370,7 @@ CHART_FAULTS = (
         "",
         ("tests/tools/lab/papers/pruning/test_tree_pruning.py", "-k", "masked_sums"),
     ),
-    # Learning by soft counts.
+    # Learning with soft counts.
     Fault(
         "soft counts of several masks are summed and not averaged",
         "tools/lab/papers/pruning/learning.py",
@@ -399,7 +399,7 @@ CHART_FAULTS = (
         "grammar.closure @ share @ grammar.closure",
         (_LEARNING, "-k", "within_chains"),
     ),
-    # Words that do not belong.
+    # Misfit words.
     Fault(
         "links of a source word are looked at as a target word's",
         "scores/lexicon.py",

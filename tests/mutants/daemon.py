@@ -1,4 +1,4 @@
-"""Faults of exports, loops, workers and the web, and the tests that must notice them."""
+"""Faults in exports, loops, workers and the web, and the tests that must notice them."""
 
 from tests.mutants.fault import Fault
 
@@ -104,7 +104,7 @@ DAEMON_FAULTS = (
         "text(pairs[0]),",
         ("tests/storage/aligner/test_alignments.py", "-k", "add_up"),
     ),
-    # Text in, text out.
+    # Tokenization and detokenization.
     Fault(
         "a number may be lost",
         "tools/translation/text_translator.py",

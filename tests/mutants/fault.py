@@ -1,10 +1,13 @@
-"""What a fault is."""
+"""Record of one fault."""
 
 from typing import NamedTuple
 
 
 class Change(NamedTuple):
-    """In `module`, below samplers/, or with its part (daemon/…), `before` (which stands there once) becomes `after`."""
+    """A replacement of `before`, which occurs once in `module`, by `after`.
+
+    `module` is relative to samplers/, or begins with another part (daemon/…).
+    """
 
     module: str
     before: str
@@ -12,10 +15,10 @@ class Change(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """In `module`, below samplers/, or with its part (daemon/…), `right` (which stands there once) becomes `wrong`;
-    `tests` must fail then.
+    """A replacement of `right`, which occurs once in `module`, by `wrong`, after which `tests` must fail.
 
-    `tests` are arguments of pytest. `extremes`: sound changes that let small examples reach an extreme.
+    `module` is relative to samplers/, or begins with another part (daemon/…). `tests` are arguments of pytest.
+    `extremes` are correct changes that let small examples reach an extreme case.
     """
 
     name: str

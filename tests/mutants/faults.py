@@ -1,4 +1,4 @@
-"""The list of faults: where each is put, and the tests that must notice it."""
+"""The list of faults: each changed line, and the tests that must notice it."""
 
 from tests.mutants.charts import CHART_FAULTS
 from tests.mutants.daemon import DAEMON_FAULTS
@@ -9,7 +9,7 @@ SMALL_SCALE = (
     Change("synchronous/draws.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
     Change("synchronous/draws.py", "LOG_SCALE = 256 * math.log(2.0)", "LOG_SCALE = 24 * math.log(2.0)"),
 )
-"""Products of a few factors leave the range of one value."""
+"""Products of a few factors already exceed the range of one value."""
 
 TREES = "tests/samplers/trees/test_tree_sampler.py"
 DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
@@ -282,7 +282,7 @@ FAULTS = (
         "averages.uses[at] >>= np.uint32(0)",
         ("tests/samplers/itg/test_summaries.py", "-k", "follow"),
     ),
-    # Draws that leave the present value.
+    # Draws that avoid the present value.
     Fault(
         "the present option's arc begins where the circle does",
         "synchronous/draws.py",

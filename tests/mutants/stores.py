@@ -1,4 +1,4 @@
-"""Faults of the store and of what is committed to it, and the tests that must notice them."""
+"""Faults in the store and its transactions, and the tests that must notice them."""
 
 from tests.mutants.fault import Fault
 
@@ -192,7 +192,7 @@ STORE_FAULTS = (
         "",
         (_CLAIMS, "-k", "sqlite and has_ended"),
     ),
-    # Pairs that come.
+    # Adding pairs.
     Fault(
         "the identity of a pair leaves out its target side",
         "storage/pairs/ingest.py",
@@ -228,7 +228,7 @@ STORE_FAULTS = (
         "",
         (_INGEST, "-k", "sqlite and goes_on_from"),
     ),
-    # Pairs that leave.
+    # Removing pairs.
     Fault(
         "a pair's rules stay counted when it leaves",
         "daemon/learning/residents.py",

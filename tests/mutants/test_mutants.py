@@ -1,6 +1,6 @@
-"""Each fault of the list, put into a copy of its part, makes the tests fail that are to notice it.
+"""Each fault, inserted into a copy of its part, must make its tests fail.
 
-The compiled kernels themselves are mutated, not only their twins: `pytest -m mutants -n 2`, some minutes.
+The compiled kernels are mutated, not only their twins: `pytest -m mutants -n 2` takes several minutes.
 """
 
 import os
@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 SAMPLERS = "samplers"
 PARTS = ("daemon", "migrations", "storage", "tools")
 FAILED = 1
-"""pytest's exit code where tests ran and failed."""
+"""Exit code of pytest if tests ran and failed."""
 
 
 def linked(folder: Path) -> Path:
-    """A checkout in which every part is a link, until `change` copies it; the folder for PYTHONPATH."""
+    """Create a checkout of symbolic links, which `change` replaces by copies. Returns the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
-    # Without it the package of this clone would be found, whatever comes before it on the path.
+    # Without this link the installed package would be found, whatever is first on the path.
     (package / "__init__.py").symlink_to(ROOT / ".imports" / "hierogram" / "__init__.py")
     for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
@@ -32,18 +32,18 @@ def linked(folder: Path) -> Path:
 
 
 def part_of(module: str) -> str:
-    """The part that a module lies in: the one that it is named with, or the samplers."""
+    """The part that contains a module: the first folder of its name, or the samplers."""
     first = module.partition("/")[0]
     return first if first in PARTS else SAMPLERS
 
 
 def path_of(package: Path, module: str) -> Path:
-    """Where a module is that is named with its part, or below samplers/."""
+    """The path of a module, whose name begins with its part or is relative to samplers/."""
     return package / module if part_of(module) in PARTS else package / SAMPLERS / module
 
 
 def change(imports: Path, module: str, before: str, after: str) -> None:
-    """Puts other text into the copy of a module; its part is copied then."""
+    """Replace text in a module, after copying its part."""
     package = imports / "hierogram"
     part = part_of(module)
     if (package / part).is_symlink():
@@ -51,12 +51,12 @@ def change(imports: Path, module: str, before: str, after: str) -> None:
         shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
     path = path_of(package, module)
     text = path.read_text()
-    assert text.count(before) == 1, f"{module}: {before!r} stands there {text.count(before)} times"
+    assert text.count(before) == 1, f"{module}: {before!r} occurs {text.count(before)} times"
     path.write_text(text.replace(before, after))
 
 
 def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """The tests on the parts of that folder; kernels of samplers that were changed are kept apart from all others."""
+    """Run tests on the linked checkout. Kernels of changed samplers have a cache of their own."""
     environment = {**os.environ, "PYTHONPATH": str(imports)}
     if not (imports / "hierogram" / SAMPLERS).is_symlink():
         environment["HIEROGRAM_CACHE"] = str(imports.parent / "cache")
@@ -91,15 +91,15 @@ def test_without_a_fault_the_same_tests_pass(
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_copies_are_what_is_imported(tmp_path: Path) -> None:
+def test_the_copies_are_imported(tmp_path: Path) -> None:
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(linked(tmp_path))}
     where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert str(tmp_path) in where.stdout
 
 
-def test_the_list_fits_the_sources() -> None:
-    """In the quick suite: a fault that has lost its place would make the campaign prove nothing."""
+def test_every_fault_matches_its_module() -> None:
+    """A fault whose text no longer occurs would make the campaign prove nothing."""
     for fault in FAULTS:
         times = path_of(ROOT, fault.module).read_text().count(fault.right)
         assert times == 1, f"{fault.name}: {fault.module} has {fault.right!r} {times} times"

@@ -1,1 +1,1 @@
-"""The samplers once more, in plain Python: slow, obviously right, and written from the model alone."""
+"""Plain-Python twins of the samplers: slow, easy to check, and written from the model alone."""

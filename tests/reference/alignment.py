@@ -1,7 +1,7 @@
-"""The Bayesian HMM aligners in plain Python: joint probabilities in closed form, one link's conditional, sweeps.
+"""The Bayesian HMM aligners in plain Python: joint probabilities in closed form, conditionals of one link, sweeps.
 
 A state holds, for each pair and emitted position, the link (None: no word) and whether the word is a collocation.
-Counts are those of a whole state, so that nothing can go stale; what was found of a state is kept.
+Counts always belong to a whole state, so that they cannot become stale. Results for a state are cached.
 """
 
 from collections import Counter, defaultdict
@@ -18,30 +18,30 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 
 BHMM, BHMM_Z, BHMM_F = "bhmm", "bhmm-z", "bhmm-f"
 NO_OUTGOING = "no_outgoing"
-"""The factor of the jump to the next link is left out."""
+"""Mutant: the factor of the jump to the next link is omitted."""
 OWN_LINK_COUNTED = "own_link_counted"
-"""The link that is being drawn stays in the lexical counts."""
+"""Mutant: the link that is being drawn stays in the lexical counts."""
 STALE_JUMPS = "stale_jumps"
-"""A pair's jumps do not see each other."""
+"""Mutant: the jumps of a pair do not see each other."""
 
 TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
 MOVES = 3
 KEPT = 1 << 15
-"""Of so many states it is kept what was found."""
+"""Number of states whose results are cached."""
 TILTS = tuple(exp(x) for x in (-4, -2, 0, 2, 4))
 MOST_FERTILITY = 7
 FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
 
 
 class Pair(NamedTuple):
-    """A sentence pair: the words that are emitted, and those that they are conditioned on."""
+    """A sentence pair: the emitted words and the conditioning words."""
 
     emitted: tuple[str, ...]
     conditioning: tuple[str, ...]
 
 
 class Word(NamedTuple):
-    """The variables of an emitted word: its link, and its Z."""
+    """Variables of an emitted word: its link and its Z."""
 
     link: int | None
     collocated: bool = False
@@ -52,7 +52,7 @@ State = tuple[tuple[Word, ...], ...]
 
 @dataclass(frozen=True)
 class Settings:
-    """Hyperparameters, named as the kernels' options."""
+    """Hyperparameters, with the names of the kernels' options."""
 
     model: str
     lexical: float = 0.3
@@ -68,7 +68,7 @@ class Settings:
 
 
 class Corpus:
-    """Sentence pairs, their vocabularies, and what the prior adds to a word pair."""
+    """Sentence pairs, their vocabularies, and the prior counts of word pairs."""
 
     def __init__(self, pairs: Sequence[Pair], favoured: Mapping[tuple[str, str], float] | None = None) -> None:
         self.pairs = list(pairs)
@@ -84,7 +84,7 @@ class Corpus:
 
 @dataclass
 class Counts:
-    """All counts of a state, which whoever changes them copies first."""
+    """All counts of a state. Copy them before changing them."""
 
     lexical: Counter[tuple[str | None, str]]
     conditioning: Counter[str | None]
@@ -99,7 +99,7 @@ class Counts:
 
 
 def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> list[Hashable]:
-    """The jumps of one pair, in order; a width beyond the widest counts as the widest."""
+    """The jumps of one pair, in order. Widths beyond the widest are truncated."""
 
     def width(start: int, stop: int) -> int:
         return max(-widest, min(widest, stop - start))
@@ -125,7 +125,6 @@ def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> lis
 
 
 def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
-    """The counts of a state."""
     return _count(corpus, state, settings.model)
 
 
@@ -158,13 +157,13 @@ def _count(corpus: Corpus, state: State, model: str) -> Counts:
 
 
 def _rising(start: float, steps: int) -> float:
-    """log of start · (start + 1) · … of `steps` factors."""
+    """The log of the rising factorial start · (start + 1) · … with `steps` factors."""
     return lgamma(start + steps) - lgamma(start)
 
 
 @lru_cache(KEPT)
 def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
-    """log of the joint probability of all variables and words, up to a constant of the corpus."""
+    """The log of the joint probability of all variables and words, up to a constant of the corpus."""
     counts = count(corpus, state, settings)
     total = 0.0
     for (e, f), n in counts.lexical.items():
@@ -194,7 +193,6 @@ def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
 
 
 def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
-    """Every state."""
     per_pair = []
     for pair in corpus.pairs:
         options: list[Word]
@@ -227,14 +225,15 @@ def with_word(state: State, p: int, g: int, word: Word) -> State:
 
 
 def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
-    """What a word of the pair may be linked to, in order."""
+    """The possible links of a word of the pair, in order."""
     conditioning: list[int | None] = list(range(len(corpus.pairs[p].conditioning)))
     return conditioning if settings.model == BHMM_Z else [None, *conditioning]
 
 
 @lru_cache(KEPT)
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """Weight of a link given all else [SA16 eqs. 5, 6]: the pair's jumps one after the other, fertility, the word."""
+    """The weight of a link given everything else [SA16 eqs. 5, 6]: the pair's jumps in sequence, fertility, the word.
+    """
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()
@@ -259,7 +258,7 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
 def _jumps_around(
     words: Sequence[Word], g: int, length: int, settings: Settings, widest: int
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    """A pair's jumps: those that have nothing to do with a word, the one that leads to its link, the one from there."""
+    """The jumps of a pair: those independent of a word, the jump to its link, and the jump from it."""
     jumps = jumps_of(words, length, settings.model, widest)
     here = g
     if settings.model == BHMM_F:
@@ -270,7 +269,7 @@ def _jumps_around(
 
 
 def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """By how much a link changes the probability of all fertilities, by definition."""
+    """The factor by which a link changes the probability of all fertilities, by definition."""
 
     def log_fertilities(now: State) -> float:
         counts = count(corpus, now, settings)
@@ -310,7 +309,7 @@ def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Se
 
 
 class Draw(NamedTuple):
-    """One way that a step may go: the state that results, and its probability."""
+    """An outcome of a step: the resulting state and its probability."""
 
     state: State
     probability: float
@@ -345,11 +344,11 @@ def collocation_draws(corpus: Corpus, state: State, p: int, g: int, settings: Se
 
 
 Site = tuple[int, int]
-"""An emitted position: the number of a pair, and that of a word in it."""
+"""An emitted position: pair number and position of the word."""
 
 
 class Move(NamedTuple):
-    """A move of an emitted word between two conditioning words, the first of which is favoured by a factor."""
+    """A move of an emitted word between two conditioning words; a factor favors the first."""
 
     one: str | None
     other: str | None
@@ -357,7 +356,7 @@ class Move(NamedTuple):
 
 
 def sites_of(corpus: Corpus, f: str) -> list[Site]:
-    """Where an emitted word stands."""
+    """The positions of an emitted word."""
     return [(p, g) for p, pair in enumerate(corpus.pairs) for g, word in enumerate(pair.emitted) if word == f]
 
 
@@ -367,7 +366,7 @@ def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
 
 
 def _share(corpus: Corpus, site: Site, word: str | None) -> float:
-    """How probable a conditioning word, or none, is among the options of a site: no word has one half."""
+    """The probability of a conditioning word, or none, among the options of a site; no word has one half."""
     conditioning = corpus.pairs[site[0]].conditioning
     if not conditioning:
         return 0.0
@@ -375,7 +374,7 @@ def _share(corpus: Corpus, site: Site, word: str | None) -> float:
 
 
 def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
-    """The sites that a move links again, and the word that each is not linked to."""
+    """The sites that a move links again, each with the other of the two words."""
     found = {}
     for site in sites_of(corpus, f):
         here = _linked_word(corpus, state, site)
@@ -387,7 +386,7 @@ def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str
 
 
 def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
-    """How probably a move of a word is one between these two conditioning words."""
+    """The probability that a move of a word is between these two conditioning words."""
     movable = _movable(corpus, state, f, move)
     return sum(_share(corpus, site, away) for site, away in movable.items()) / len(sites_of(corpus, f))
 
@@ -395,8 +394,10 @@ def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
 def relink_weights(
     corpus: Corpus, state: State, site: Site, left: Sequence[Site], move: Move, settings: Settings
 ) -> dict[int | None, float]:
-    """Weights of a site's links to the two words, given all links but those of the sites that are `left`, its own too:
-    of these the jumps are seen, the words not."""
+    """The weights of a site's links to the two words, given all links except those of the sites in `left`.
+
+    `left` includes the site itself. Jumps of these sites count, their words do not.
+    """
     p, g = site
     pair = corpus.pairs[p]
     counts = count(corpus, state, settings)
@@ -420,7 +421,7 @@ def relink_weights(
 def relinked(
     corpus: Corpus, state: State, sites: Sequence[Site], move: Move, settings: Settings
 ) -> Iterator[tuple[State, float]]:
-    """Every way to link sites again, one after the other, and the natural log of its probability."""
+    """Yield every way to relink sites in sequence, with its log probability."""
     if not sites:
         yield state, 0.0
         return
@@ -434,7 +435,7 @@ def relinked(
 def acceptance(
     corpus: Corpus, state: State, after: State, there: float, f: str, move: Move, settings: Settings
 ) -> float:
-    """How probably a proposed state is taken; `there` is the natural log of the probability of proposing it."""
+    """The acceptance probability of a proposed state; `there` is the log probability of proposing it."""
     back_move = move._replace(tilt=1 / move.tilt)
     sites = list(_movable(corpus, after, f, move))
     [back] = [found for end, found in relinked(corpus, after, sites, back_move, settings) if end == state]
@@ -529,7 +530,7 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
 
 
 def may_link(known: Mapping[int, KnownLinks], p: int, g: int, link: int | None) -> bool:
-    """Whether what is known of a pair's (conditioning, emitted) links lets an emitted word have the link."""
+    """Whether the known links (conditioning, emitted) of a pair allow the link for an emitted word."""
     of_pair = known.get(p, KnownLinks())
     fixed = {i for i, emitted in of_pair.fixed if emitted == g}
     return link in fixed if fixed else (link, g) not in of_pair.forbidden
@@ -559,7 +560,7 @@ def _pick(weights: Sequence[float], u: float) -> int:
 def links_of_means(
     forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], likely: float, beside: float
 ) -> set[tuple[int, int]]:
-    """Links (source, target) whose mean posterior is above `likely`, and those above `beside` that grow from them.
+    """Links (source, target) with a mean posterior above `likely`, and neighbors above `beside`.
 
     `forward` has a row for each target word, with the probability of each source word as its link; `backward` a row
     for each source word.

@@ -1,7 +1,6 @@
-"""Which rules a pair keeps, how often it used them, what it may have missed: docs/model.md, section 4, in plain Python.
+"""Rules that a pair keeps, their average uses and possible missed uses: docs/model.md, section 4, in plain Python.
 
-Beside them what each rule truly had, with the weights that sweeps have: what is kept must never be further from that
-than it says.
+The exact weighted uses of each rule are kept as well, to check that the averages are within their error bounds.
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,7 +16,7 @@ BYTES_A_SLOT = 10
 
 @dataclass
 class Entry:
-    """A rule's uses since it was entered, the most that it can have had before, and the slots that it takes."""
+    """A rule's uses since it was entered, the bound on its earlier uses, and the slots that it takes."""
 
     uses: int
     missed: int
@@ -25,13 +24,14 @@ class Entry:
 
     @property
     def most(self) -> int:
-        """The most uses that the rule can have had."""
+        """Upper bound on the uses of the rule."""
         return self.uses + self.missed
 
 
 @dataclass
 class Average:
-    """What one pair keeps in so many slots; `truth` is what each rule had, `weight` that of all sweeps."""
+    """Averages of one pair in a fixed number of slots; `truth` has the exact uses, `weight` the weight of all sweeps.
+    """
 
     slots: int
     entries: dict[Hashable, Entry] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Average:
     largest: int = 1
 
     def sweep(self, credits: Mapping[Hashable, tuple[int, int]]) -> None:
-        """One more sweep, with the uses of each of its rules and the bytes that its fragment has."""
+        """Add a sweep, given the uses of each rule and the bytes of its fragment."""
         known = [rule for rule in credits if rule in self.entries]
         for rule in known:
             self.entries[rule].uses += credits[rule][0]
@@ -86,12 +86,12 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """The most that any rule can have missed in all, as docs/model.md proves it; two units are for rounding."""
+        """Upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for rounding."""
         room = self.slots - self.largest + 1
         return Fraction(LEAST * self.sweeps) + Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 
     def is_within_its_errors(self) -> bool:
-        """Whether no rule had fewer uses than are kept, or more than those and the ones that it may have missed."""
+        """Whether every rule's exact uses are between its kept uses and its upper bound."""
         for rule, truth in self.truth.items():
             entry = self.entries.get(rule, Entry(0, self.floor, 0))
             if not entry.uses <= truth <= entry.most or entry.missed > self.bound():

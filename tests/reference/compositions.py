@@ -1,4 +1,4 @@
-"""How often pairs with links have each composition, as text, and which of them new text asks for."""
+"""Frequency of each composition in linked pairs, as text, and which compositions new text is likely to need."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,14 @@ def side(symbols: Side) -> str:
 
 
 def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
-    """How often sentences have words in a row."""
+    """The number of occurrences of an n-gram in sentences."""
     n = len(ngram)
     return sum(tuple(s[k : k + n]) == tuple(ngram) for s in sentences for k in range(len(s) - n + 1))
 
 
 def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
-    """Of the last of at most three words after those before it, each n-gram counted without one occurrence."""
+    """The probability of the last of up to three words given the words before, without one occurrence of each n-gram.
+    """
     if len(words) == 1:
         return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
     shorter = probability(words[1:], sentences)
@@ -31,7 +32,7 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """How often a text of the sentences' size, or of 100,000 words, is expected to have a source side."""
+    """Expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]
@@ -41,7 +42,7 @@ def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> fl
 
 
 def asked_for(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
-    """How often the lines `source ||| target ||| links` have each composition that an export has."""
+    """The count of each exported composition of the lines `source ||| target ||| links`."""
     pairs = [line.split(" ||| ") for line in lines]
     sentences = [source.split() for source, *_ in pairs]
     found = Counter[tuple[Side, Side]]()

@@ -1,4 +1,4 @@
-"""Several pairs in turn: each is resampled given the rules of all others."""
+"""Corpora of several pairs: each pair is resampled given the rules of all others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.reference.rules import Rule, Variables, rules_of
 from tests.reference.streams import Stream
 
 Mover = Callable[[Forest, RuleCounts], Sweep | Metropolis]
-"""A way to resample a pair: from its forest and the counts of the others' rules."""
+"""Function that resamples a pair, given its forest and the counts of all other pairs' rules."""
 Joint = tuple[Variables, ...]
 
 
@@ -35,7 +35,7 @@ def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None =
 
 
 def replaced(joint: Joint, pair: int, variables: Variables) -> Joint:
-    """The same state, but for one pair."""
+    """The same state with new variables for one pair."""
     return (*joint[:pair], variables, *joint[pair + 1 :])
 
 
@@ -50,7 +50,7 @@ class Corpus:
         return tuple(initial_variables(f, Stream(seed, p, 0)) for p, f in enumerate(self.forests))
 
     def rules(self, joint: Joint, without: int | None = None) -> list[Rule]:
-        """All rules of all pairs, but for one."""
+        """The rules of all pairs, except one."""
         return [
             rule
             for p, (forest, variables) in enumerate(zip(self.forests, joint, strict=True))
@@ -59,13 +59,13 @@ class Corpus:
         ]
 
     def resample(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
-        """The state after one pair was resampled, in its sweep of this number."""
+        """The state after one pair is resampled in sweep `number`."""
         others = RuleCounts(self.rules(joint, without=pair))
         stream = Stream(seed, pair, number)
         return replaced(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
 
     def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
-        """The state after every pair was resampled once; sweeps are numbered from 1."""
+        """The state after every pair is resampled once. Sweeps are numbered from 1."""
         for pair in range(len(self.forests)):
             joint = self.resample(joint, pair, mover, seed, number)
         return joint
@@ -73,7 +73,7 @@ class Corpus:
     def sweep_in_blocks(
         self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_a_block: int, blocks_a_round: int
     ) -> Joint:
-        """The same in blocks: each sees the counts of its round's start and its own changes."""
+        """The state after a sweep in blocks: each sees the counts at the start of its round and its own changes."""
         after = joint
         pairs = list(range(len(self.forests)))
         blocks = [pairs[i : i + pairs_a_block] for i in pairs[::pairs_a_block]]
@@ -87,7 +87,7 @@ class Corpus:
         return after
 
     def push(self, distribution: dict[Joint, float], mover: Mover) -> dict[Joint, float]:
-        """The exact distribution after every pair was resampled once."""
+        """The exact distribution after every pair is resampled once."""
         for p, forest in enumerate(self.forests):
             after: dict[Joint, float] = {}
             for joint, mass in distribution.items():
@@ -99,7 +99,7 @@ class Corpus:
         return distribution
 
     def stationary(self, mover: Mover) -> dict[Joint, float]:
-        """The stationary distribution of whole sweeps, over all states that they reach."""
+        """The stationary distribution of whole sweeps, over all reachable states."""
         rows: dict[Joint, dict[Joint, float]] = {}
         waiting = [tuple(Variables((0,) * len(f.nodes), (1,) * len(f.nodes)) for f in self.forests)]
         while waiting:
@@ -112,7 +112,7 @@ class Corpus:
         for joint, row in rows.items():
             for outcome, p in row.items():
                 matrix[number[joint], number[outcome]] = p
-        # The left eigenvector of 1, with the equation that its sum is 1.
+        # The left eigenvector of eigenvalue 1, with the equation that its sum is 1.
         system = np.vstack([matrix.T - np.eye(len(rows)), np.ones(len(rows))])
         solution, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(rows)), 1.0), rcond=None)
         return {joint: float(solution[i]) for joint, i in number.items()}

@@ -1,4 +1,4 @@
-"""Small corpora in full: every derivation, every state of the variables, and their exact probabilities."""
+"""Complete enumeration of small corpora: all derivations, all states of the variables, and exact probabilities."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -13,7 +13,7 @@ Key = TypeVar("Key")
 
 
 class Choice(NamedTuple):
-    """What a derivation says of one of its nodes."""
+    """The choices of a derivation at one of its nodes."""
 
     node: int
     edge: int
@@ -25,12 +25,12 @@ Tree = tuple[Choice, ...]
 
 
 def tree_of(forest: Forest, variables: Variables) -> Tree:
-    """The derivation that the variables describe, without what is off it."""
+    """The derivation that the variables describe, without variables of unused nodes."""
     return tuple(Choice(v, variables.edges[v], variables.cuts[v]) for v in preorder(forest, variables))
 
 
 def variables_of(forest: Forest, tree: Tree) -> Variables:
-    """Variables that describe a derivation; those off it are 0 and 1."""
+    """Variables that describe a derivation; those of unused nodes are 0 and 1."""
     edges = [0] * len(forest.nodes)
     cuts = [1] * len(forest.nodes)
     for choice in tree:
@@ -39,12 +39,11 @@ def variables_of(forest: Forest, tree: Tree) -> Variables:
 
 
 def cut_values(forest: Forest, node: int, span_limit: int) -> tuple[int, ...]:
-    """The values that a node's cut may have."""
+    """The possible values of a node's cut."""
     return (0, 1) if cut_is_free(forest, node, span_limit) else (1,)
 
 
 def all_variables(forest: Forest, span_limit: int) -> Iterator[Variables]:
-    """Every state of a pair's variables."""
     nodes = range(len(forest.nodes))
     for edges in product(*(range(forest.nodes[v].degree) for v in nodes)):
         for cuts in product(*(cut_values(forest, v, span_limit) for v in nodes)):
@@ -52,7 +51,7 @@ def all_variables(forest: Forest, span_limit: int) -> Iterator[Variables]:
 
 
 def all_trees(forest: Forest, span_limit: int, head: int | None = None) -> Iterator[Tree]:
-    """Every derivation below a node (the root, unless said otherwise), with every setting of its cuts."""
+    """Every derivation below a node (default: the root), with every setting of its cuts."""
     head = forest.root if head is None else head
     for j, tails in enumerate(forest.nodes[head].edges):
         for parts in product(*(list(all_trees(forest, span_limit, t)) for t in tails)):
@@ -66,7 +65,7 @@ def tree_rules(forest: Forest, tree: Tree) -> tuple[Rule, ...]:
 
 
 def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
-    """Probabilities from unnormalised natural logs."""
+    """Normalized probabilities from natural log weights."""
     top = max(log_weights.values())
     weights = {key: exp(w - top) for key, w in log_weights.items()}
     whole = sum(weights.values())
@@ -74,7 +73,7 @@ def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
 
 
 def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[tuple[Tree, ...], float]:
-    """The exact posterior of all pairs' derivations together, by the model's closed form."""
+    """The exact joint posterior of all pairs' derivations, by the model's closed form."""
     trees = [[(t, tree_rules(f, t)) for t in all_trees(f, span_limit)] for f in forests]
     return normalise(
         {
@@ -87,7 +86,7 @@ def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[
 def conditional(
     posterior_of_all: dict[tuple[Tree, ...], float], pair: int
 ) -> dict[tuple[Tree, ...], dict[Tree, float]]:
-    """For every setting of the other pairs the exact posterior of one pair's derivation."""
+    """The exact posterior of one pair's derivation for every setting of the other pairs."""
     found: dict[tuple[Tree, ...], dict[Tree, float]] = {}
     for joint, p in posterior_of_all.items():
         found.setdefault((*joint[:pair], *joint[pair + 1 :]), {})[joint[pair]] = p
@@ -95,14 +94,14 @@ def conditional(
 
 
 def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, float]:
-    """The normalised sequential probability of one pair alone, its rules scored in preorder."""
+    """The normalized sequential probability of one pair alone, its rules scored in preorder."""
     return normalise(
         {tree: log_score(model, tree_rules(forest, tree), RuleCounts()) for tree in all_trees(forest, span_limit)}
     )
 
 
 def spread(forest: Forest, trees: dict[Tree, float], span_limit: int) -> dict[Variables, float]:
-    """P_z from P_t: the variables off a derivation are uniform [CFGŠ14 §2]."""
+    """P_z from P_t: variables of unused nodes are uniform [CFGŠ14 §2]."""
     found = {}
     for variables in all_variables(forest, span_limit):
         tree = tree_of(forest, variables)
@@ -125,7 +124,7 @@ def gather(forest: Forest, distribution: dict[Variables, float]) -> dict[Tree, f
 def gather_all(
     forests: Sequence[Forest], distribution: dict[tuple[Variables, ...], float]
 ) -> dict[tuple[Tree, ...], float]:
-    """P_t from P_z, of several pairs together."""
+    """P_t from P_z, for several pairs jointly."""
     found: dict[tuple[Tree, ...], float] = {}
     for joint, p in distribution.items():
         trees = tuple(tree_of(f, variables) for f, variables in zip(forests, joint, strict=True))

@@ -1,4 +1,4 @@
-"""Small sentence pairs for the proofs, and random ones."""
+"""Small sentence pairs for the proofs, and random pairs."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ def links_of(text: str) -> set[Link]:
 
 
 def pair(source: str, target: str, links: str | None = None) -> Forest:
-    """The forest of a pair; linked word by word unless links are given."""
+    """The forest of a pair, linked word by word by default."""
     f, e = tuple(source.split()), tuple(target.split())
     return direct_forest(f, e, {(i, i) for i in range(len(f))} if links is None else links_of(links))
 
@@ -30,21 +30,21 @@ UNALIGNED = pair("u a x b v", "A y B z", "1-0 3-2")
 TANGLED = pair("a b c d", "B D A C", "0-2 1-0 2-3 3-1")
 DISCONTINUOUS = pair("a b c d", "A B C D", "0-0 2-0 1-1 3-3")
 BLOCKS = pair("a a b c c d", "A A B C C D", "0-0 0-1 1-0 1-1 2-2 3-3 3-4 4-3 4-4 5-5")
-"""Four phrases in a row, two of them two words wide."""
+"""Four consecutive phrases, two of them two words wide."""
 WIDE = pair("a b c c c d d d", "A B C C C D D D", "0-0 1-1 2-2 2-4 4-2 4-4 5-5 5-7 7-5 7-7")
-"""Four phrases in a row, the last two of them three words wide."""
+"""Four consecutive phrases, the last two of them three words wide."""
 UNLINKED = pair("a b", "A", "")
 
 
 def ladder(rungs: int) -> Forest:
-    """One node for each end of a pair of equal words: each holds a word and, but for the last, the node after it."""
+    """A forest with one node for each suffix of a pair of equal sentences: each holds a word and the next node."""
     spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
     nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]
     return Forest(("a",) * rungs, ("A",) * rungs, tuple(nodes))
 
 
 def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomPair:
-    """A pair of at most so many words a side: mostly a near-permutation with unaligned words."""
+    """A random pair with up to `longest` words on each side: mostly a near-permutation with unaligned words."""
     if random.random() < 0.3:
         n, m = random.randint(1, longest), random.randint(1, longest)
         links = {(random.randrange(n), random.randrange(m)) for _ in range(random.randrange(n + m))}
@@ -63,11 +63,10 @@ def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomP
 
 
 def random_text(random: Random, length: int, words: str) -> tuple[str, ...]:
-    """Words drawn uniformly, so that short vocabularies repeat them."""
+    """Words drawn uniformly from the vocabulary; a short one gives repeats."""
     return tuple(random.choice(words) for _ in range(length))
 
 
-def random_pairs(seed: int, how_many: int, longest: int, words: str = "abcdefg") -> list[RandomPair]:
-    """So many random pairs."""
+def random_pairs(seed: int, count: int, longest: int, words: str = "abcdefg") -> list[RandomPair]:
     random = Random(seed)
-    return [random_pair(random, longest, words) for _ in range(how_many)]
+    return [random_pair(random, longest, words) for _ in range(count)]

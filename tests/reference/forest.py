@@ -1,7 +1,7 @@
 """The phrase decomposition forest [CFGŠ14 §3], twice: from its definition, and by the direct construction.
 
-Spans are half-open. In a finished forest they are in word positions, the root's widened to the whole pair.
-Nodes stand in the order of the kernels: by source start from right to left, at one start from short to long.
+Spans are half-open. In a finished forest they are in word positions, and the root's are widened to the whole pair.
+Nodes have the order of the kernels: by source start from right to left, then from short to long.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Phrase = tuple[Span, Span]
 Edge = tuple[int, ...]
 """The tails of a hyperedge: node numbers in source order."""
 Choices = dict[int, int]
-"""A derivation: which incoming edge each of its nodes has."""
+"""A derivation: the chosen incoming edge of each of its nodes."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Forest:
-    """The words of a pair and all its derivations; tails stand before their heads, the root last."""
+    """The words of a pair and all its derivations; tails precede their heads, the root is last."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -51,12 +51,12 @@ class Forest:
 
     @cached_property
     def kept(self) -> dict[tuple[Any, ...], Any]:
-        """What was found of a part of the forest that samplers ask for again and again."""
+        """Cache for results that samplers need repeatedly."""
         return {}
 
 
 def inside(inner: Span, outer: Span) -> bool:
-    """Whether one span lies in another."""
+    """Whether one span is inside another."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
@@ -66,7 +66,7 @@ def disjoint(a: Span, b: Span) -> bool:
 
 
 def within(inner: Phrase, outer: Phrase) -> bool:
-    """Whether a phrase lies in another, on both sides."""
+    """Whether a phrase is inside another on both sides."""
     return inside(inner[0], outer[0]) and inside(inner[1], outer[1])
 
 
@@ -79,7 +79,7 @@ def spans(length: int) -> list[Span]:
 
 
 def compress(links: set[Link]) -> tuple[set[Link], list[int], list[int]]:
-    """Links between aligned words alone, renumbered; and the positions that the new numbers stand for."""
+    """Links renumbered over aligned words only, and the positions that the new numbers stand for."""
     source = sorted({s for s, _ in links})
     target = sorted({t for _, t in links})
     return {(source.index(s), target.index(t)) for s, t in links}, source, target
@@ -96,7 +96,7 @@ def all_phrases(links: set[Link], source_length: int, target_length: int) -> lis
 
 
 def tail_sets(candidates: list[Phrase]) -> Iterator[frozenset[Phrase]]:
-    """Every set of phrases that overlap on neither side, the empty set among them."""
+    """Every set of phrases that overlap on neither side, including the empty set."""
     if not candidates:
         yield frozenset()
         return
@@ -108,7 +108,7 @@ def tail_sets(candidates: list[Phrase]) -> Iterator[frozenset[Phrase]]:
 
 
 def covers(wide: frozenset[Phrase], narrow: frozenset[Phrase]) -> bool:
-    """Whether every phrase of one tail set lies in a phrase of the other."""
+    """Whether every phrase of `narrow` is inside a phrase of `wide`."""
     return all(any(within(p, q) for q in wide) for p in narrow)
 
 
@@ -119,7 +119,7 @@ def minimal_edges(head: Phrase, phrases: list[Phrase]) -> list[frozenset[Phrase]
 
 
 def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]]) -> set[int]:
-    """The numbers of edges that the derivations below a phrase have; Lemma 3 says that there is only one."""
+    """The possible edge counts of the derivations below a phrase; by Lemma 3 there is only one."""
     lengths: set[int] = set()
     for tails in edges[head]:
         sums = {1}
@@ -130,7 +130,7 @@ def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]
 
 
 def forest_by_definition(source: tuple[str, ...], target: tuple[str, ...], links: set[Link]) -> Forest:
-    """The forest as defined: all phrases, all minimal edges. Raises `AssertionError` where Lemma 3 fails."""
+    """The forest as defined: all phrases, all minimal edges. Raises `AssertionError` if Lemma 3 fails."""
     if not links:
         return unlinked_forest(source, target)
     compressed, source_words, target_words = compress(links)
@@ -159,7 +159,7 @@ def unlinked_forest(source: tuple[str, ...], target: tuple[str, ...]) -> Forest:
 
 
 def widen_root(forest: Forest) -> Forest:
-    """Words outside every phrase belong to the root."""
+    """Widen the root over the words outside every phrase."""
     root = forest.nodes[-1]
     whole = Node((0, len(forest.source)), (0, len(forest.target)), root.edges, root.level)
     return Forest(forest.source, forest.target, (*forest.nodes[:-1], whole))
@@ -197,17 +197,17 @@ def direct_forest(source: tuple[str, ...], target: tuple[str, ...], links: set[L
 
 
 def maximal_phrases(span: Span, number: dict[Span, int]) -> Edge:
-    """The phrases inside a span that lie in no other phrase inside it, in source order."""
+    """The maximal phrases inside a span, in source order."""
     below = [s for s in number if s != span and inside(s, span)]
     maximal = [s for s in below if not any(s != other and inside(s, other) for other in below)]
     return tuple(number[s] for s in sorted(maximal))
 
 
-# What a forest says.
+# Queries.
 
 
 def derivations(forest: Forest, head: int | None = None) -> Iterator[Choices]:
-    """All derivations below a node (the root, unless said otherwise), without cuts."""
+    """All derivations below a node (default: the root), without cuts."""
     head = forest.root if head is None else head
     for j, tails in enumerate(forest.nodes[head].edges):
         for below in product(*(list(derivations(forest, t)) for t in tails)):
@@ -226,7 +226,7 @@ def lowest_covering(forest: Forest, choices: Choices, position: int, side: int) 
 
 
 def terminals(forest: Forest, head: int, edge: int, side: int) -> list[int]:
-    """The word positions of the source (side 0) or target (side 1) that an edge writes itself."""
+    """The word positions of the source (side 0) or target (side 1) that an edge emits itself."""
     asked = head, edge, side
     if asked in forest.kept:
         return forest.kept[asked]

@@ -1,7 +1,7 @@
 """The top-down Gibbs sampler [CFGŠ14 §2, Algorithm 4], one decision at a time.
 
-A sweep is a list of tasks (an edge or a cut of a node) and a rule for what comes next. The sampler draws one
-option of every task; `transitions` follows all of them with their probabilities. Both run the same code.
+A sweep is a list of tasks (an edge or a cut of a node) and a rule for the next task. The sampler draws one option of
+every task; `transitions` follows all of them with their probabilities. Both run the same code.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ NO_LIMIT = 0
 EVERY_LEVEL = 1 << 30
 
 NO_DENSITY = "no_density"
-"""The density factor is left out."""
+"""Mutant: the density factor is omitted."""
 STALE_COUNTS = "stale_counts"
-"""The rules that are being replaced stay in the counts."""
+"""Mutant: the replaced rules stay in the counts."""
 REPEAT_IGNORED = "repeat_ignored"
-"""Rules of one proposal do not see each other."""
+"""Mutant: rules of one proposal do not see each other."""
 SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
-"""The density factor takes every cut for a free one."""
+"""Mutant: the density factor treats every cut as free."""
 OWN_ARC = "own_arc"
-"""A draw that leaves the present value moves on by its arc, not by the largest one."""
+"""Mutant: an avoiding draw moves on by its own arc instead of the largest one."""
 INDEPENDENT_SHARE = 0.1
-"""So many of the draws that leave the present value are independent of it."""
+"""Share of the avoiding draws that are independent of the present value."""
 MUTANTS = (NO_DENSITY, STALE_COUNTS, REPEAT_IGNORED, SPAN_LIMIT_IGNORED)
 
 
@@ -56,13 +56,13 @@ Agenda = tuple[Task, ...]
 
 @dataclass(frozen=True)
 class Options:
-    """What a task may choose from, in order: the resulting variables and their log weights."""
+    """The options of a task, in order: the resulting variables and their log weights."""
 
     outcomes: tuple[Variables, ...]
     log_weights: tuple[float, ...]
 
     def probabilities(self) -> list[float]:
-        """The weights, normalised."""
+        """The normalized weights."""
         top = max(self.log_weights)
         weights = [exp(w - top) for w in self.log_weights]
         return [w / sum(weights) for w in weights]
@@ -80,8 +80,11 @@ class Options:
         return len(weights) - 1
 
     def moved(self, present: int, mutant: str | None = None) -> list[list[tuple[float, float]]]:
-        """For each option the parts [low, high) of u for which a point u of the way through the present one's arc comes
-        to lie in its own arc, where it is moved on by the largest arc around a circle of arcs [Suwa & Todo 2010]."""
+        """For each option, the parts [low, high) of u that lead to it.
+
+        A point u of the way through the present option's arc is moved on by the largest arc around a circle of arcs
+        [Suwa & Todo 2010]; the option is the arc where it lands.
+        """
         shares = self.probabilities()
         begins = [sum(shares[:i]) for i in range(len(shares))]
         own = shares[present]
@@ -96,14 +99,14 @@ class Options:
         return found
 
     def leave(self, present: int, u: float) -> int:
-        """The option that follows the present one: one draw in ten is independent of it."""
+        """The option drawn after the present one, which it avoids; one draw in ten is independent of it."""
         if u < INDEPENDENT_SHARE:
             return self.choose(u / INDEPENDENT_SHARE)
         u = (u - INDEPENDENT_SHARE) / (1 - INDEPENDENT_SHARE)
         return next(i for i, parts in enumerate(self.moved(present)) if any(low <= u < high for low, high in parts))
 
     def leaving_probabilities(self, present: int, mutant: str | None = None) -> list[float]:
-        """The probabilities of what `leave` chooses."""
+        """The probability of each option under `leave`."""
         return [
             INDEPENDENT_SHARE * p + (1 - INDEPENDENT_SHARE) * sum(high - low for low, high in parts)
             for p, parts in zip(self.probabilities(), self.moved(present, mutant), strict=True)
@@ -128,11 +131,11 @@ class Sweep:
         return self.tasks(self.forest.root)
 
     def tasks(self, node: int) -> Agenda:
-        """The tasks of a node; its tails' come after them, once its edge is known."""
+        """The tasks of a node. Its tails are added once its edge is known."""
         return (Task(node, cut=False), Task(node, cut=True))
 
     def after(self, agenda: Agenda, variables: Variables) -> Agenda:
-        """What is left to do once the first task is done: after a node's cut, its tails in source order."""
+        """The remaining tasks once the first is done: after a node's cut, those of its tails in source order."""
         done, *rest = agenda
         if not done.cut:
             return tuple(rest)
@@ -140,7 +143,7 @@ class Sweep:
         return (*(task for t in tails for task in self.tasks(t)), *rest)
 
     def options(self, task: Task, variables: Variables) -> Options:
-        """The options of a task; only one where there is nothing to sample."""
+        """The options of a task; a single one if there is nothing to sample."""
         v = self.forest.nodes[task.node]
         if v.level > self.stage:
             return Options((variables,), (0.0,))
@@ -153,7 +156,7 @@ class Sweep:
         return self.edge_options(task.node, variables)
 
     def edge_options(self, node: int, variables: Variables) -> Options:
-        """SampleEdge: the rule that holds the node and those below, times the density factor."""
+        """SampleEdge: score the rule that holds the node and those below, times the density factor."""
         holder = rule_holder(self.forest, variables, node)
         outcomes = tuple(with_edge(variables, node, j) for j in range(self.forest.nodes[node].degree))
         weights = []
@@ -164,7 +167,7 @@ class Sweep:
         return Options(outcomes, tuple(weights))
 
     def cut_options(self, node: int, variables: Variables) -> Options:
-        """SampleCut: one rule that holds the node, or two that meet at it."""
+        """SampleCut: score one rule that holds the node, against two that meet at it."""
         joined = with_cut(variables, node, 0)
         split = with_cut(variables, node, 1)
         above = rule_holder(self.forest, joined, node)
@@ -176,12 +179,12 @@ class Sweep:
         return Options((joined, split), weights)
 
     def affected(self, node: int, holder: int, variables: Variables) -> list[int]:
-        """The heads of the rules that depend on a node's edge: the one that holds it, then those below it."""
+        """The heads of the rules that depend on a node's edge: the rule that holds it, then those below."""
         return [holder, *(v for v in rule_heads(self.forest, variables, node) if v != node)]
 
     @contextmanager
     def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[RuleCounts]:
-        """The counts of the other pairs and of this pair's rules at other heads than these."""
+        """The counts of the other pairs, and of this pair's rules at other heads."""
         stay = rule_heads(self.forest, variables)
         if self.mutant != STALE_COUNTS:
             stay = [v for v in stay if v not in heads]
@@ -204,7 +207,7 @@ class Sweep:
         return edges + log(2) * sum(cut_is_free(self.forest, v, limit) for v in below)
 
     def choose(self, options: Options, variables: Variables, stream: Stream) -> Variables:
-        """What a task's variables become; one draw where there is more than one option."""
+        """The variables after a task; makes one draw if there is more than one option."""
         if len(options.outcomes) == 1:
             return options.outcomes[0]
         u = stream.uniform()
@@ -212,13 +215,13 @@ class Sweep:
         return options.outcomes[chosen]
 
     def probabilities(self, options: Options, variables: Variables) -> list[float]:
-        """Those of all options, given what the variables are before the draw."""
+        """The probability of each option, given the variables before the draw."""
         if not self.leaving or len(options.outcomes) == 1:
             return options.probabilities()
         return options.leaving_probabilities(options.outcomes.index(variables), self.mutant)
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """The variables after one sweep; one draw for every task with more than one option."""
+        """The variables after one sweep, with one draw for every task that has more than one option."""
         agenda = self.start()
         while agenda:
             variables = self.choose(self.options(agenda[0], variables), variables, stream)
@@ -226,7 +229,7 @@ class Sweep:
         return variables
 
     def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
-        """The exact distribution after one sweep that starts from a distribution."""
+        """The exact distribution after one sweep from a distribution."""
         running = {(variables, self.start()): p for variables, p in distribution.items()}
         finished: dict[Variables, float] = {}
         while running:
@@ -253,23 +256,23 @@ def initial_variables(forest: Forest, stream: Stream) -> Variables:
     return Variables(tuple(edges), (1,) * len(forest.nodes))
 
 
-# Expected uses, credited where cuts are drawn: with the probability of a cut, before it is drawn.
+# Expected uses, credited at each cut: its probability, before it is drawn.
 
 AFTER_DRAW = "after_draw"
-"""Probabilities are those that hold once the variable is drawn, its own rules in the counts."""
+"""Mutant: probabilities are computed after the draw, with the variable's own rules in the counts."""
 ONLY_DRAWN = "only_drawn"
-"""Only what is drawn is credited, with its probability."""
+"""Mutant: only the drawn option is credited, with its probability."""
 OTHER_OPTION = "other_option"
-"""The rule is credited with the probability that it is not there."""
+"""Mutant: the rule is credited with the probability of its absence."""
 FORCED_FORGOTTEN = "forced_forgotten"
-"""Rules that begin where a cut is forced are not credited."""
+"""Mutant: rules that begin at a forced cut are not credited."""
 CREDIT_MUTANTS = (AFTER_DRAW, ONLY_DRAWN, OTHER_OPTION, FORCED_FORGOTTEN)
 
 ONE_USE = 4096
 
 
 def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None = None) -> tuple[Rule, float] | None:
-    """The rule that a task credits before it is done, and with how many uses."""
+    """The rule that a task credits before it is done, and its expected uses."""
     if not task.cut or sweep.forest.nodes[task.node].level > sweep.stage:
         return None
     if not cut_is_free(sweep.forest, task.node, sweep.span_limit):
@@ -290,7 +293,7 @@ def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None 
 
 
 def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[Variables, Counter[Rule]]:
-    """As `Sweep.sample`, and the credits of the sweep in whole parts of a use."""
+    """The variables after one sweep, as in `Sweep.sample`, and its credits as integers."""
     credits: Counter[Rule] = Counter()
     agenda = sweep.start()
     while agenda:
@@ -306,7 +309,7 @@ def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[
 def expected_credits(
     sweep: Sweep, distribution: Mapping[Variables, float], mutant: str | None = None
 ) -> dict[Rule, float]:
-    """The exact expectation of a sweep's credits that starts from a distribution, not rounded."""
+    """The exact expectation of the credits of a sweep that starts from a distribution, not rounded."""
     credits: dict[Rule, float] = {}
     running = {(variables, sweep.start()): p for variables, p in distribution.items()}
     while running:

@@ -1,4 +1,4 @@
-"""Do samples come from a distribution: Pearson's chi-square, small cells pooled."""
+"""Goodness of fit: Pearson's chi-square test with small cells pooled."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from scipy.stats import chi2
 
 Key = TypeVar("Key")
 LEAST_EXPECTED = 10.0
-"""Cells in which fewer samples are expected are pooled into one."""
+"""Expected samples below which cells are pooled."""
 
 
 def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
-    """The probability of a chi-square as large as that of the samples; 0 where one of them is impossible."""
+    """The probability of a chi-square as large as the samples'; 0 if one of them is impossible."""
     observed = Counter(samples)
     if observed.keys() - {key for key, p in expected.items() if p > 0}:
         return 0.0
@@ -34,6 +34,6 @@ def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
     return float(chi2.sf(statistic, len(cells) - 1))
 
 
-def draws(distribution: dict[Key, float], how_many: int, seed: int) -> list[Key]:
-    """Independent samples of a distribution."""
-    return Random(seed).choices(list(distribution), list(distribution.values()), k=how_many)
+def draws(distribution: dict[Key, float], count: int, seed: int) -> list[Key]:
+    """Independent samples from a distribution."""
+    return Random(seed).choices(list(distribution), list(distribution.values()), k=count)

@@ -1,7 +1,7 @@
-"""The Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: a whole new derivation, accepted or not.
+"""The Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: a whole new derivation is accepted or rejected.
 
-Its target is the distribution of derivations. The variables off the derivation keep what they had when they
-were last on it, so they are not uniform, as they are under Gibbs sampling.
+Its target is the distribution of derivations. Variables of unused nodes keep the values from their last use, so they
+are not uniform as in Gibbs sampling.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.reference.rules import Variables, cut_is_free, preorder, rules_of, wi
 from tests.reference.streams import Stream
 
 NO_PROPOSAL_DENSITY = "no_proposal_density"
-"""A named mutant: Q is left out of the acceptance."""
+"""Mutant: Q is omitted from the acceptance."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Metropolis:
         return self.known[variables]
 
     def log_proposal(self, variables: Variables) -> float:
-        """ln Q(derivation): each of its edges uniform, each free cut a fair coin."""
+        """ln Q(derivation): each edge is uniform, each free cut a fair coin."""
         return -sum(
             log(self.forest.nodes[v].degree) + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
             for v in preorder(self.forest, variables)
@@ -50,7 +50,7 @@ class Metropolis:
         return exp(min(0.0, log_ratio))
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """The variables after one step; those off the proposed derivation keep their values."""
+        """The variables after one step; those outside the proposed derivation keep their values."""
         proposed = variables
         agenda = [self.forest.root]
         while agenda:
@@ -64,7 +64,7 @@ class Metropolis:
         return proposed if stream.uniform() < self.acceptance(variables, proposed) else variables
 
     def proposals(self, variables: Variables, agenda: tuple[int, ...]) -> Iterator[Variables]:
-        """Every outcome of the proposal, the agenda's nodes not yet drawn."""
+        """Every outcome of the proposal; `agenda` has the nodes not drawn yet."""
         if not agenda:
             yield variables
             return
@@ -85,7 +85,7 @@ class Metropolis:
         return after
 
     def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
-        """The exact distribution after one step that starts from a distribution."""
+        """The exact distribution after one step from a distribution."""
         after: dict[Variables, float] = {}
         for variables, mass in distribution.items():
             for outcome, p in self.transitions(variables).items():

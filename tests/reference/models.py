@@ -1,4 +1,4 @@
-"""The two models of rules, each rule scored given the counts of all others [CFGŠ14 §4.1, §5.2]."""
+"""The two rule models, each rule scored given the counts of all others [CFGŠ14 §4.1, §5.2]."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from tests.reference.rules import Rule
 
 
 class RuleCounts:
-    """Counts of rules, with the sums that the models need; all recomputable from `counts` alone."""
+    """Counts of rules and the sums that the models need, all computable from `counts` alone."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.counts: Counter[Rule] = Counter()
@@ -20,12 +20,10 @@ class RuleCounts:
         self.add(rules)
 
     def add(self, rules: Iterable[Rule]) -> None:
-        """Count each rule once more."""
         for rule in rules:
             self._change(rule, 1)
 
     def remove(self, rules: Iterable[Rule]) -> None:
-        """Count each rule once less."""
         for rule in rules:
             self._change(rule, -1)
 
@@ -60,7 +58,7 @@ class Model(Protocol):
         """ln P of all counted rules together, in closed form."""
 
     def log_likelihood(self, known: RuleCounts) -> float:
-        """ln P of all counted rules in one fixed order, which is the closed form where there is one."""
+        """ln P of all counted rules in a fixed order; the closed form if there is one."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,9 @@ class PitmanYor:
         return self.log_poisson(length) + log(mass) - log(known.tokens_of_length[length] + self.strength)
 
     def log_joint(self, known: RuleCounts) -> float:
-        """The same without discount, a Dirichlet process for each length; raises `ValueError` with one."""
+        """The closed form without a discount, a Dirichlet process for each length. Raises `ValueError` with a
+        discount.
+        """
         if self.discount:
             raise ValueError("a Pitman-Yor process with estimated tables has no joint probability")
         total = 0.0
@@ -139,9 +139,9 @@ class PitmanYor:
 
 
 def log_score(model: Model, rules: Sequence[Rule], known: RuleCounts, *, see_repeats: bool = True) -> float:
-    """ln P of the rules one after another, each given the counts and those before it.
+    """ln P of the rules in sequence, each given the counts and the rules before it.
 
-    They are left as it was. Without `see_repeats` no rule sees those before it: a named mutant.
+    `known` is left unchanged. Without `see_repeats` no rule sees those before it, which is a mutant.
     """
     total = 0.0
     added: list[Rule] = []

@@ -22,7 +22,7 @@ class Derivation:
 
 
 def derivations(grammar: Grammar, label: str, words: Sequence[str], depth: int) -> Iterator[Derivation]:
-    """All derivations of the words from a label in which no more than `depth` fragments stand on each other."""
+    """All derivations of the words from a label with fragments nested up to `depth` deep."""
     if depth == 0:
         return
     for fragment in grammar:
@@ -34,7 +34,7 @@ def derivations(grammar: Grammar, label: str, words: Sequence[str], depth: int) 
 def expansions(
     grammar: Grammar, node, words: tuple[str, ...], depth: int
 ) -> Iterator[tuple[tuple[Fragment, ...], Fragment]]:
-    """Ways to make a part of a fragment cover exactly these words: fragments below it, and its tree."""
+    """Ways to expand a part of a fragment to exactly these words: the fragments below it, and its tree."""
     if isinstance(node, str):
         if words == (node,):
             yield (), node
@@ -64,8 +64,10 @@ def weight(grammar: Grammar, derivation: Derivation) -> float:
 
 
 def process_log_weight(seated: Grammar, whole: dict[str, float], derivation: Derivation) -> float:
-    """Natural log of the probability of the derivation's fragments one after the other under Dirichlet processes:
-    `seated` n_e + αP0(e) of each fragment, `whole` n_c + α of each label."""
+    """The natural log of the probability of the derivation's fragments in sequence, under Dirichlet processes.
+
+    `seated` is n_e + αP0(e) for each fragment, `whole` n_c + α for each label.
+    """
     uses = Counter(derivation.fragments)
     labels = Counter(fragment[0] for fragment in derivation.fragments)
     total = sum(lgamma(seated[f] + n) - lgamma(seated[f]) for f, n in uses.items())

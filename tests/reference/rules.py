@@ -8,14 +8,14 @@ from tests.reference.forest import Forest, terminals
 
 
 class Nonterminal(NamedTuple):
-    """A labelled nonterminal, its number counted from 1 in source order; unlabelled ones are bare ints."""
+    """A labeled nonterminal, numbered from 1 in source order; unlabeled ones are plain ints."""
 
     number: int
     label: int
 
 
 class Bracket(NamedTuple):
-    """Where the expansion of a labelled node begins or ends."""
+    """Start or end of the expansion of a labeled node."""
 
     label: int
     opening: bool
@@ -34,17 +34,15 @@ class Rule(NamedTuple):
 
     @property
     def scope(self) -> int:
-        """Neighbouring nonterminals on the source side, plus one for each end that is a nonterminal."""
+        """The number of adjacent nonterminals on the source side, plus one for each end that is a nonterminal."""
         return sizes(self)[2]
 
     @property
     def source_terminals(self) -> int:
-        """Number of words on the source side."""
         return sizes(self)[0]
 
     @property
     def target_terminals(self) -> int:
-        """Number of words on the target side."""
         return sizes(self)[1]
 
     @property
@@ -55,7 +53,7 @@ class Rule(NamedTuple):
 
 @cache
 def sizes(rule: Rule) -> tuple[int, int, int]:
-    """Words on the source side, words on the target side, and the scope: kept, as samplers meet the same rules."""
+    """Source words, target words, and scope. Cached, because samplers see the same rules repeatedly."""
     kinds = [is_nonterminal(s) for s in rule.source]
     scope = sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1] if kinds else 0
     source, target = (sum(isinstance(s, str) for s in side) for side in rule)
@@ -63,24 +61,24 @@ def sizes(rule: Rule) -> tuple[int, int, int]:
 
 
 def is_nonterminal(symbol: Symbol) -> bool:
-    """Whether a symbol stands for a derivation of its own."""
+    """Whether a symbol stands for another derivation."""
     return isinstance(symbol, (int, Nonterminal))
 
 
 class Variables(NamedTuple):
-    """The state of a pair: for every node of its forest the chosen incoming edge, and whether it is cut."""
+    """The state of a pair: the chosen incoming edge of every node of its forest, and whether it is cut."""
 
     edges: tuple[int, ...]
     cuts: tuple[int, ...]
 
 
 def minimal_derivation(forest: Forest) -> Variables:
-    """Every node cut, the first edge at each: the derivation whose rules are a pair's smallest."""
+    """Every node cut, with its first edge: the derivation with a pair's smallest rules."""
     return Variables((0,) * len(forest.nodes), (1,) * len(forest.nodes))
 
 
 def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
-    """The rule whose left-hand side is this node: its edges down to the next cut nodes."""
+    """The rule whose left-hand side is this node: its edges down to the nearest cut nodes."""
     fragment = tuple(fragment_at(forest, variables, head))
     if fragment not in forest.kept:
         numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}
@@ -90,7 +88,7 @@ def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
 
 
 def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[int, int]]:
-    """The nodes of a node's rule, itself first, with their edges; the cut nodes next below are not among them."""
+    """The nodes of a node's rule, itself first, with their edges; without the cut nodes below."""
     edge = variables.edges[head]
     nodes = [(head, edge)]
     for tail in forest.nodes[head].edges[edge]:
@@ -100,7 +98,7 @@ def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[i
 
 
 def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
-    """The cut nodes next below a node, in source order."""
+    """The nearest cut nodes below a node, in source order."""
     found = []
     for tail in forest.nodes[head].edges[variables.edges[head]]:
         found += [tail] if variables.cuts[tail] else frontier(forest, variables, tail)
@@ -108,12 +106,12 @@ def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
 
 
 def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int) -> list[Symbol]:
-    """One side of the expansion of a node, down to the numbered cut nodes; nothing for an empty target."""
+    """One side of the expansion of a node, down to the numbered cut nodes; empty for an empty target."""
     node = forest.nodes[head]
     if side == 1 and node.target[0] == node.target[1]:
         return []
     words = (forest.source, forest.target)[side]
-    # Each item with the position where it begins: words that the edge writes itself, and its tails.
+    # Each item with its start position: words that the edge emits itself, and its tails.
     items: list[tuple[int, list[Symbol]]] = [
         (w, [words[w]]) for w in terminals(forest, head, variables.edges[head], side)
     ]
@@ -134,7 +132,7 @@ def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, in
 
 
 def preorder(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
-    """The nodes of the derivation below a node (the root, unless said otherwise), itself first."""
+    """The nodes of the derivation below a node (default: the root), itself first."""
     head = forest.root if head is None else head
     nodes = [head]
     for tail in forest.nodes[head].edges[variables.edges[head]]:
@@ -153,7 +151,7 @@ def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
 
 
 def compositions(forest: Forest, span_limit: int) -> list[Rule]:
-    """The rules of the short phrases of the first tree: each whole, and with one phrase below it left open."""
+    """The rules of the short phrases of the first tree: each whole, and with one phrase below it as a nonterminal."""
     joined = Variables((0,) * len(forest.nodes), (0,) * len(forest.nodes))
     found = []
     for v in preorder(forest, joined):
@@ -166,7 +164,7 @@ def compositions(forest: Forest, span_limit: int) -> list[Rule]:
 
 
 def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
-    """The head of the rule that a node of the derivation begins or lies inside of."""
+    """The head of the rule that begins at a node of the derivation or contains it."""
     if variables.cuts[node]:
         return node
     for v in preorder(forest, variables):
@@ -176,19 +174,19 @@ def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
 
 
 def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
-    """Whether a node's cut is sampled: not the root, and neither span wider than the limit (0: no limit)."""
+    """Whether a node's cut is sampled: not for the root, nor if a span is wider than the limit (0: no limit)."""
     v = forest.nodes[node]
     widest = max(v.source[1] - v.source[0], v.target[1] - v.target[0])
     return node != forest.root and (span_limit == 0 or widest <= span_limit)
 
 
 def with_edge(variables: Variables, node: int, edge: int) -> Variables:
-    """The same variables with one other edge."""
+    """The same variables with another edge at one node."""
     edges = variables.edges
     return Variables((*edges[:node], edge, *edges[node + 1 :]), variables.cuts)
 
 
 def with_cut(variables: Variables, node: int, cut: int) -> Variables:
-    """The same variables with one other cut."""
+    """The same variables with another cut at one node."""
     cuts = variables.cuts
     return Variables(variables.edges, (*cuts[:node], cut, *cuts[node + 1 :]))

@@ -1,7 +1,7 @@
 """Tree-substitution grammars in plain Python: fragments as nested tuples, every option scored as a whole tree.
 
 Written from [CGB09] and model.md §6, not from the kernels: an option's weight is the probability of all fragments of
-the tree that results, given those of all other trees.
+the resulting tree, given those of all other trees.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from tests.reference.streams import Stream
 from hierogram.samplers.grammar.brackets import Parse
 
 Fragment = tuple[object, ...]
-"""A label, then what is below it: words, fragments, and frontier nonterminals, which are labels alone in a tuple."""
+"""A label, then its children: words, fragments, and frontier nonterminals (one-element tuples)."""
 Variables = tuple[tuple[int, ...], tuple[int, ...]]
 """Edges and cuts of a forest's nodes."""
 Joint = tuple[Variables, ...]
@@ -62,17 +62,17 @@ def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
 
 
 def production_of(fragment: Fragment) -> tuple[str, ...]:
-    """The topmost expansion: labels as they are, words after a NUL."""
+    """The topmost expansion: labels unchanged, words prefixed with NUL."""
     return (str(fragment[0]), *(str(x[0]) if isinstance(x, tuple) else f"\0{x}" for x in fragment[1:]))
 
 
 def write(fragment: Fragment) -> str:
-    """The fragment in brackets."""
+    """The fragment in bracket notation."""
     return f"({' '.join(write(x) if isinstance(x, tuple) else str(x) for x in fragment)})"
 
 
 def base_of_treebank(base: str, parses: Iterable[Parse]) -> dict[tuple[str, ...], float]:
-    """ln P of each production: P_M uniform in number and identity of children, P_C by relative frequency."""
+    """ln P of each production: P_M is uniform in number and labels of children, P_C is the relative frequency."""
     counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for parse in parses:
         for v, node in enumerate(parse.nodes):
@@ -116,7 +116,7 @@ class Grammar:
         return self.bases[fragment]
 
     def log_score(self, fragments: Iterable[Fragment], rest: Counter[Fragment]) -> float:
-        """ln P of the fragments one after another, given the rest and those before."""
+        """ln P of the fragments in sequence, given the rest and those before."""
         counts = rest.copy()
         tokens: Counter[object] = Counter()
         for fragment, n in counts.items():
@@ -153,7 +153,7 @@ EDGE = 0
 
 
 def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
-    """The same but for the edge (0) or the cut (1) of v."""
+    """The variables with a new edge (`which` 0) or cut (1) at v."""
     new = list(variables)
     new[which] = (*variables[which][:v], value, *variables[which][v + 1 :])
     return new[0], new[1]
@@ -161,18 +161,18 @@ def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
 
 @dataclass
 class Treebank:
-    """Trees and forests, and the grammar that they are sampled under."""
+    """Trees and forests, and the grammar from which they are sampled."""
 
     parses: Sequence[Parse]
     grammar: Grammar
     mutant: str | None = None
 
     def options(self, p: int, v: int) -> tuple[int, int]:
-        """Numbers of values of the edge and of the cut of a node."""
+        """The number of values of the edge and of the cut of a node."""
         return len(self.parses[p].nodes[v].edges), 1 if v == len(self.parses[p].nodes) - 1 else 2
 
     def rest(self, joint: Joint, p: int) -> Counter[Fragment]:
-        """The fragments of all trees but p."""
+        """The fragments of all trees except p."""
         return Counter(
             fragment
             for q, variables in enumerate(joint)
@@ -181,7 +181,7 @@ class Treebank:
         )
 
     def steps(self, p: int, v: int) -> list[int]:
-        """The variables of a node that are drawn, in order: its edge, then its cut."""
+        """The variables drawn at a node, in order: its edge, then its cut."""
         return [which for which, number in enumerate(self.options(p, v)) if number > 1]
 
     def choices(self, joint: Joint, p: int, which: int, v: int) -> list[Variables]:
@@ -210,7 +210,7 @@ class Treebank:
         return [w / sum(linear) for w in linear]
 
     def sweep(self, joint: Joint, seed: int, names: Sequence[int], number: int, temperature: float) -> Joint:
-        """Every tree once, its nodes in the random order of its stream."""
+        """Sweep every tree once, its nodes in the random order of its stream."""
         for p, parse in enumerate(self.parses):
             stream = Stream(seed, names[p], number)
             turn = list(range(len(parse.nodes)))
@@ -228,7 +228,6 @@ class Treebank:
         return joint
 
     def states(self) -> Iterator[Joint]:
-        """Every state of all variables."""
         ranges = []
         for p, parse in enumerate(self.parses):
             nodes = range(len(parse.nodes))
@@ -238,7 +237,7 @@ class Treebank:
         return product(*ranges)
 
     def posterior(self) -> dict[Joint, float]:
-        """The exact distribution: P of the derivations, and variables that are off them uniform."""
+        """The exact distribution: P of the derivations, with uniform variables at unused nodes."""
         weights: dict[Joint, float] = {}
         for joint in self.states():
             fragments = Counter(

@@ -1,4 +1,4 @@
-"""Forests that are not phrase forests: labelled trees with one edge a node, and a small parse forest."""
+"""Forests other than phrase forests: labeled trees with one edge per node, and a small parse forest."""
 
 from itertools import pairwise
 from random import Random
@@ -7,7 +7,7 @@ from tests.reference.forest import Edge, Forest, Node
 
 
 class Treebank:
-    """Random trees over a few labels and words, one word below each preterminal; no target side."""
+    """Random trees over a few labels and words, one word below each preterminal, without a target side."""
 
     def __init__(self, seed: int, labels: int = 3, words: str = "ab") -> None:
         self.random = Random(seed)
@@ -15,13 +15,13 @@ class Treebank:
         self.words = words
 
     def tree(self, leaves: int) -> Forest:
-        """A random tree with so many words, of unary, binary and ternary nodes."""
+        """A random tree with `leaves` words, made of unary, binary and ternary nodes."""
         nodes: list[Node] = []
         self.grow(nodes, 0, leaves)
         return Forest(tuple(self.random.choice(self.words) for _ in range(leaves)), (), tuple(nodes))
 
     def grow(self, nodes: list[Node], start: int, end: int) -> int:
-        """Add a subtree over a span; returns its number."""
+        """Add a subtree over a span and return its node number."""
         arity = min(end - start, self.random.choice((1, 2, 2, 3)))
         if end - start == 1 and self.random.random() < 0.6:
             arity = 0
@@ -33,7 +33,7 @@ class Treebank:
 
 
 def labelled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node], label: int) -> Node:
-    """A node without a target side, its level that of its longest derivation."""
+    """A node without a target side, at the level of its longest derivation."""
     level = max(1 + sum(nodes[t].level for t in tails) for tails in edges)
     return Node(source, (0, 0), edges, level, label)
 

@@ -1,7 +1,7 @@
 """Derivations of a sentence pair by a synchronous grammar, enumerated from the definition.
 
-A side is a list of symbols: a word's number, `ANY`, or -1-k for nonterminal k. Derivations are put together by the set
-of word pairs that their rules emit together, which is all that masks look at.
+A side is a list of symbols: a word's number, `ANY`, or -1-k for nonterminal k. Derivations are grouped by the set of
+word pairs that their rules emit together, because masks depend on nothing else.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Use:
-    """A rule over a bispan: the bispans of its nonterminals, the words that it emits, its weight there."""
+    """A rule applied to a bispan: the bispans of its nonterminals, the words that it emits, its weight there."""
 
     rule: int
     head: Bispan
@@ -49,7 +49,7 @@ class Use:
 
 
 def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator[tuple[dict, tuple[int, ...], int]]:
-    """Ways to lay a side over words [start, end): spans of nonterminals, positions of words, that of `ANY`."""
+    """Ways to match a side with words [start, end): spans of nonterminals, positions of words and of `ANY`."""
     if not symbols:
         if start == end:
             yield {}, (), -1
@@ -66,7 +66,7 @@ def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator
 
 
 def uses(pair: Pair, head: Bispan) -> Iterator[Use]:
-    """All ways to use a rule over a bispan."""
+    """All applications of rules to a bispan."""
     i, j, x, y = head
     for number, (source, target, weight) in enumerate(pair.rules):
         for spans, positions, wild in laid(source, pair.source, i, j):
@@ -86,12 +86,12 @@ def uses(pair: Pair, head: Bispan) -> Iterator[Use]:
 
 
 def sides(bispan: Bispan) -> tuple[int, int]:
-    """How many words a bispan has on each side."""
+    """The number of words of a bispan on each side."""
     return bispan[1] - bispan[0], bispan[3] - bispan[2]
 
 
 def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
-    """All derivations of a bispan, as uses, parents first."""
+    """All derivations of a bispan, as lists of uses, parents first."""
     for use in uses(pair, head):
         for below in product(*(list(derivations(pair, tail)) for tail in use.tails)):
             yield (use, *(other for part in below for other in part))
@@ -99,8 +99,10 @@ def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
 
 @dataclass
 class Class:
-    """All derivations that emit the same words together: their summed weight, and summed weights times uses of each
-    rule, and times words emitted alone on either side."""
+    """All derivations that emit the same word pairs.
+
+    Sums of the weights, of weights times uses of each rule, and of weights times unpaired words on either side.
+    """
 
     weight: float
     uses: np.ndarray
@@ -109,7 +111,7 @@ class Class:
 
 
 def classes(pair: Pair) -> dict[Bispan, dict[Links, Class]]:
-    """The derivations of every bispan, in classes."""
+    """The derivations of every bispan, by class."""
     n, m = len(pair.source), len(pair.target)
     found: dict[Bispan, dict[Links, Class]] = {}
     bispans = [(i, j, x, y) for j in range(n + 1) for i in range(j + 1) for y in range(m + 1) for x in range(y + 1)]
@@ -147,7 +149,7 @@ def _together(pair: Pair, use: Use, parts: list[Class]) -> Class:
 
 
 def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> dict[Links, Class]:
-    """The classes of a bispan that agree with a mask, 1 for pairs required and -1 for those forbidden."""
+    """The classes of a bispan that agree with a mask: 1 for required pairs, -1 for forbidden ones."""
     i, j, x, y = bispan
     required = {(a, b) for a, b in np.argwhere(fixed > 0).tolist() if i <= a < j or x <= b < y}
     forbidden = set(map(tuple, np.argwhere(fixed < 0).tolist()))
@@ -155,7 +157,7 @@ def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> di
 
 
 def expectations(pair: Pair, kept: dict[Links, Class]) -> np.ndarray:
-    """Expected features, as `PairSystem` orders them."""
+    """Expected features, in the order of `PairSystem`."""
     total = sum(one.weight for one in kept.values())
     links = np.zeros((len(pair.source), len(pair.target)))
     for emitted, one in kept.items():

@@ -1,4 +1,4 @@
-"""One-to-one links of a pair's words: enumerated, and by messages as they are defined."""
+"""One-to-one links between the words of a pair: by enumeration, and by message passing from its definition."""
 
 from itertools import product
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray) -> np.ndarray:
-    """How probable it is that two words are not partners, float64[n, m]."""
+    """The probability that two words are not partners, float64[n, m]."""
     n, m = pairs.shape
     together, whole = np.zeros((n, m)), 0.0
     for partners in product(range(-1, m), repeat=n):
@@ -25,7 +25,7 @@ def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.nda
 
 
 def by_messages(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray, rounds: int) -> np.ndarray:
-    """The same by so many rounds of messages, each from the sum of all others."""
+    """The same probability after `rounds` rounds of message passing, each message computed from the full sum."""
     n, m = pairs.shape
     to_source = {(x, i): 1 / (target_nulls[x] + pairs[:, x].sum()) for i in range(n) for x in range(m)}
     for _ in range(rounds):

@@ -1,6 +1,6 @@
-"""Derivations of a sentence by a context-free grammar in two-part form, enumerated from the definition.
+"""Derivations of a sentence by a context-free grammar in binary form, enumerated from the definition.
 
-Derivations are put together by the set of spans that are constituents, which is all that masks look at.
+Derivations are grouped by the set of spans that are constituents, because masks depend on nothing else.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ Spans = frozenset
 
 @dataclass(frozen=True)
 class Grammar:
-    """Rules (parent, left, right, weight), (parent, word, weight) and (parent, child, weight); unary rules lead to
-    labels of higher numbers only, so chains end."""
+    """Rules (parent, left, right, weight), (parent, word, weight) and (parent, child, weight).
+
+    Unary rules lead only to labels of higher numbers, so chains end.
+    """
 
     labels: int
     symbols: int
@@ -24,15 +26,17 @@ class Grammar:
 
 @dataclass
 class Class:
-    """All derivations with the same constituents: their summed weight, and summed weights times uses of each lexical
-    and each binary rule."""
+    """All derivations with the same constituents.
+
+    Sums of the weights, and of weights times uses of each lexical and each binary rule.
+    """
 
     weight: float
     uses: np.ndarray
 
 
 def classes(grammar: Grammar, symbol: int, words: list[int], i: int, j: int, known: dict) -> dict[Spans, Class]:
-    """The derivations of words [i, j) from a symbol, in classes; `known` keeps what was found before."""
+    """The derivations of words [i, j) from a symbol, by class; `known` is a cache."""
     if (symbol, i, j) in known:
         return known[symbol, i, j]
     found: dict[Spans, Class] = {}
@@ -63,12 +67,12 @@ def classes(grammar: Grammar, symbol: int, words: list[int], i: int, j: int, kno
 
 
 def agrees(spans: Spans, positive: set, negative: set) -> bool:
-    """Whether spans that must be constituents are, and spans that must not are not."""
+    """Whether all required spans are constituents and no forbidden span is."""
     return positive <= spans and not negative & spans
 
 
 def expectations(words: int, kept: dict[Spans, Class]) -> np.ndarray:
-    """Expected features, as `SentenceSystem` orders them."""
+    """Expected features, in the order of `SentenceSystem`."""
     covered = np.zeros(words * (words + 1) // 2)
     for spans, one in kept.items():
         for i, j in spans:

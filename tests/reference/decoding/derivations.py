@@ -1,6 +1,6 @@
 """Translation from the definition, in plain Python: every derivation of a sentence, its words, features and score.
 
-A rule is (source side, target side, features); symbols are words as `str`, nonterminals as -1, -2, … in source order.
+A rule is (source side, target side, features). Symbols are words as `str`, nonterminals as -1, -2, … in source order.
 An n-gram model is a dict from n-grams to (log10 probability, log10 backoff weight).
 """
 
@@ -20,7 +20,7 @@ class Rule(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A rule's number (or "pass", "glue", "start"), its span, and what fills its nonterminals."""
+    """A rule's number (or "pass", "glue", "start"), its span, and the nodes of its nonterminals."""
 
     rule: object
     start: int
@@ -36,7 +36,7 @@ class Derivation(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Rules, weights by feature (the number of one of the rules', or a name), n-grams or None, the longest span."""
+    """Rules, weights by feature (a feature number of the rules, or a name), n-grams or None, the longest span."""
 
     rules: Sequence[Rule]
     weights: dict[object, float]
@@ -133,7 +133,7 @@ def features_of(model: Model, node: Node) -> dict[object, float]:
 
 
 def log_probability(ngrams: NGrams, order: int, words: Sequence[str]) -> float:
-    """Log10 probability of a sentence and its end."""
+    """The log10 probability of a sentence, including its end."""
     history: tuple[str, ...] = ("<s>",)
     total = 0.0
     for word in (*(word if (word,) in ngrams else "<unk>" for word in words), "</s>"):

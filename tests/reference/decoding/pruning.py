@@ -1,6 +1,6 @@
-"""Cube pruning in plain Python: as the kernel does it, and as Huang & Chiang (2007, Figure 2) and cdec do it.
+"""Cube pruning in plain Python: as in the kernel, and as in Huang & Chiang (2007, Figure 2) and cdec.
 
-Both fill the chart of the same task, with its packed grammar and language model; they differ in which places of a
+Both fill the chart of the same task, with its packed grammar and language model. They differ in which places of a
 cell's cubes become edges.
 """
 
@@ -17,8 +17,11 @@ from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
 
 class Item(NamedTuple):
-    """Its open words, the state, whether other words follow the open ones; the promise of these, log10; what it scores
-    with its best derivation, and with the promise."""
+    """A chart item.
+
+    Its open words, its language model state, and whether other words follow the open ones; the estimate of the open
+    words, log10; its score by its best derivation, and that score plus the estimate.
+    """
 
     open: tuple[int, ...]
     state: int
@@ -29,22 +32,22 @@ class Item(NamedTuple):
 
 
 class Cube(NamedTuple):
-    """Rules, best first, and the items that each nonterminal may be, best first."""
+    """Rules, best first, and the candidate items of each nonterminal, best first."""
 
     rules: list[int]
     cells: list[list[Item]]
 
 
 def added(*values: float) -> float:
-    """The sum, rounded at each step as the kernel does it: otherwise derivations that differ in their order alone tie.
+    """Return the sum rounded at each step like the kernel; otherwise derivations that differ only in order would tie.
 
-    Python's `sum` corrects its rounding.
+    Python's `sum` compensates for rounding.
     """
     return reduce(add, values)
 
 
 class Search:
-    """A chart being filled; `cells` are X over (start, end), and S over the first words as (None, end)."""
+    """A partially filled chart; `cells` holds X over (start, end), and S over the first words as (None, end)."""
 
     def __init__(self, task: DecodingTask, *, combine_on_push: bool) -> None:
         self.task = task
@@ -63,7 +66,7 @@ class Search:
         self.cells: dict[tuple[int | None, int], list[Item]] = {}
 
     def best(self) -> float:
-        """The score of the best derivation that the search finds."""
+        """The score of the best derivation found."""
         n = len(self.task.sentence.words)
         for start in range(n - 1, -1, -1):
             for end in range(start + 1, min(n, start + self.task.limits.span) + 1):
@@ -84,7 +87,7 @@ class Search:
 
     def cubes(self, start: int, end: int) -> list[Cube]:
         found = [Cube(rules, cells) for rules, cells in self.matches(self.trie, start, end, [])]
-        # As the kernel links them: where places promise the same, the first one is popped.
+        # In the kernel's order: of places with equal estimates, the first one is popped.
         found.reverse()
         if end == start + 1:
             first = self.task.sentence.extra_first
@@ -117,7 +120,7 @@ class Search:
         return sorted(best.values(), key=lambda item: -item.rank)
 
     def popped(self, cubes: list[Cube]) -> list[Item]:
-        """Join places in the order of their estimates while one may be among the best `pops` that are joined."""
+        """Join places in the order of their estimates while one may be among the best `pops` results."""
         heap: list = []
         kept: list = []
         pops = self.task.limits.pops
@@ -146,7 +149,7 @@ class Search:
         return [item for _, _, item in kept]
 
     def popped_as_cdec(self, cubes: list[Cube]) -> list[Item]:
-        """A cube for each rule; what is pushed is joined at once, and popped in the order of its rank."""
+        """One cube for each rule; pushed places are joined at once and popped by score."""
         heap: list = []
         number = iter(range(10**9))
         seen = set()
@@ -170,12 +173,14 @@ class Search:
         return made
 
     def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
-        """What is promised apart, most of what a neighbour gained by being joined, and a margin."""
+        """The separate estimate, plus most of a neighbor's gain from joining, plus a margin."""
         margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
         return added(self.apart(cube, place), INHERITED * gained, margin)
 
     def apart(self, cube: Cube, place: Sequence[int]) -> float:
-        """The rule with the n-grams inside its runs of words, and the ranks of the items."""
+        """The estimate of a place before joining: the rule with the n-grams inside its runs of words, and the items'
+        ranks.
+        """
         rule = cube.rules[place[0]]
         if 0 <= rule < self.rules:
             total = float(self.task.weighed.ahead[rule])
@@ -200,7 +205,7 @@ class Search:
         return self.weight(WORDS) * len(words) + self.weight(UNKNOWN_WORDS) * passed + self.weight(LM_UNKNOWN) * unknown
 
     def side(self, rule: int) -> list[int]:
-        """The target side: the language model's numbers of words, -k for nonterminal k."""
+        """The target side: the language model's word numbers, -k for nonterminal k."""
         sentence = self.task.sentence
         if rule < 0:
             return [-1, -2] if rule == GLUE_NEXT else [-1]

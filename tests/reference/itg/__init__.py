@@ -1,1 +1,1 @@
-"""The twins of the ITG's samplers."""
+"""Twins of the ITG samplers."""

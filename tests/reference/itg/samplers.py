@@ -15,26 +15,26 @@ from tests.reference.streams import GOLDEN, MASK, Stream, mix
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 Tree = tuple[Any, ...]
-"""A rule, and two more trees where it has children."""
+"""A rule, followed by two subtrees if it has children."""
 Cell = tuple[int, int, int, int]
 NOWHERE = 0xFFFF
 
 
 def phrase(height: int, width: int) -> int:
-    """The rule that emits so many words of both sides."""
+    """The rule that emits a phrase pair of this many source and target words."""
     return PAIR if height == width == 1 else 5 * height + width
 
 
 @cache
 def words_of(rule: int) -> tuple[int, int]:
-    """How many words of both sides an emission has."""
+    """The number of source and target words of an emission."""
     if rule <= TARGET_NULL:
         return int(rule != TARGET_NULL), int(rule != SOURCE_NULL)
     return next((s, t) for s in range(1, 6) for t in range(1, 6) if phrase(s, t) == rule)
 
 
 def type_of(rule: int) -> int:
-    """The rule's type: all pairs of phrases are of one."""
+    """The rule's type: all phrase pairs have the same one."""
     return PAIR if rule > TARGET_NULL else rule
 
 
@@ -50,13 +50,13 @@ class Use:
 
     @property
     def cell(self) -> Cell:
-        """The spans."""
         return self.i, self.j, self.x, self.y
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs of word numbers, and the fixed parts of the model: M0(f, e), and of nulls, as functions of words."""
+    """Pairs of word numbers, and the fixed parts of the model: M0(f, e) and the base of nulls, as functions of words.
+    """
 
     pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     base_pair: Callable[[int, int], float]
@@ -65,7 +65,7 @@ class Corpus:
     strengths: tuple[float, float, float] = (1.0, 1.0, 1.0)
     base_phrase: Callable[[tuple[int, ...], tuple[int, ...]], float] = lambda f, e: 0.0
     longest: int = 1
-    """Most words of a phrase."""
+    """Maximum number of words in a phrase."""
 
 
 def lexical_of(
@@ -90,7 +90,7 @@ def lexical_of(
 
 @cache
 def size_of(tree: Tree) -> tuple[int, int]:
-    """Source and target words of a derivation."""
+    """The number of source and target words of a derivation."""
     if tree[0] >= PAIR:
         return words_of(tree[0])
     (n, m), (k, z) = size_of(tree[1]), size_of(tree[2])
@@ -131,7 +131,7 @@ def tree_of(string: tuple[int, ...]) -> Tree:
 
 @cache
 def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
-    """All derivations of n source and m target words with phrases of so many words, by brute force."""
+    """All derivations of n source and m target words with phrases of up to `longest` words, by brute force."""
     if (n, m) in ((1, 0), (0, 1)):
         return ((SOURCE_NULL if n else TARGET_NULL,),)
     found: list[Tree] = [(phrase(n, m),)] if min(n, m) >= 1 and max(n, m) <= longest else []
@@ -157,12 +157,13 @@ def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
 
 
 Dish = tuple[int, Any, Any]
-"""A rule: its type, or which phrases it has, and the words that it emits: numbers, or tuples of them; -1 for none."""
+"""Identity of a rule: its type or phrase sizes, and the words that it emits: numbers, or tuples of them; -1 for none.
+"""
 
 
 @dataclass
 class Counts:
-    """How often rule types, word pairs and nulls are used."""
+    """Use counts of rule types, word pairs and nulls."""
 
     rules: Counter[int] = field(default_factory=Counter)
     dishes: Counter[Dish] = field(default_factory=Counter)
@@ -174,7 +175,7 @@ class Counts:
 
 
 def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
-    """What a rule is, wherever it stands: its type and words, -1 for none."""
+    """The identity of a use, independent of its cell: type and words, -1 for none."""
     source, target = corpus.pairs[pair]
     if use.rule > TARGET_NULL:
         return use.rule, source[use.i : use.j], target[use.x : use.y]
@@ -198,7 +199,7 @@ def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
 
 
 def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) -> None:
-    """Count a derivation's rules."""
+    """Add a derivation's rules to the counts."""
     for use in uses_of(tree):
         counts.add(dish_of(corpus, pair, use), change)
 
@@ -220,7 +221,7 @@ def joint(corpus: Corpus, trees: tuple[Tree, ...]) -> float:
 
 
 def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
-    """P of all derivations of all pairs."""
+    """The posterior of the joint derivations of all pairs."""
     states: list[tuple[Tree, ...]] = [()]
     for source, target in corpus.pairs:
         states = [(*trees, tree) for trees in states for tree in derivations(len(source), len(target), corpus.longest)]
@@ -232,7 +233,7 @@ def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
 
 
 class Chart:
-    """Inside sums by recursion, and draws; `emission` and `rules` give the weights of a cell's rules, 0 for none."""
+    """Inside sums by recursion, and draws. `emission` and `rules` give the weights of a cell's rules, 0 for none."""
 
     def __init__(
         self,
@@ -248,12 +249,12 @@ class Chart:
         self.sums: dict[Cell, float] = {}
 
     def is_emitted(self, cell: Cell) -> bool:
-        """Whether a cell can be one emission: a word on a side at most, or phrases."""
+        """Whether a cell can be one emission: up to one word on each side, or phrases."""
         i, j, x, y = cell
         return max(j - i, y - x) == 1 or (min(j - i, y - x) >= 1 and max(j - i, y - x) <= self.longest)
 
     def splits(self, cell: Cell) -> Iterator[tuple[int, Cell, Cell]]:
-        """The ways to make a cell of two: straight ones first, by source and target position."""
+        """The ways to split a cell in two: straight ones first, by source and target position."""
         i, j, x, y = cell
         for rule in (STRAIGHT, INVERTED):
             for k in range(i, j + 1):
@@ -264,7 +265,7 @@ class Chart:
                         yield rule, left, right
 
     def inside(self, cell: Cell) -> float:
-        """The sum over a cell's derivations."""
+        """The inside sum of a cell."""
         if cell not in self.sums:
             total = self.emission(cell) if self.is_emitted(cell) else 0.0
             weights = self.rules(cell)
@@ -275,7 +276,7 @@ class Chart:
         return self.sums[cell]
 
     def draw(self, cell: Cell, uniform: Callable[[], float]) -> Tree:
-        """A derivation of a cell, drawn top-down, left before right."""
+        """Draw a derivation of a cell top-down, left before right."""
         left_over = uniform() * self.inside(cell)
         weights = self.rules(cell)
         chosen: tuple[int, Cell, Cell] | None = None
@@ -298,7 +299,7 @@ class Chart:
 
 
 class Draws:
-    """A stream from a given state on."""
+    """A random stream that starts from a given state."""
 
     def __init__(self, state: int) -> None:
         self.state = state & MASK
@@ -317,7 +318,7 @@ def unit(visit: int, cell: Cell) -> float:
 
 
 def site_of(cell: Cell) -> Cell | None:
-    """Which slice variable decides on a cell; None for rules with children over an empty span."""
+    """The cell whose slice variable decides on a cell; None for rules with children over an empty span."""
     i, j, x, y = cell
     if i < j and x < y:
         return cell
@@ -327,7 +328,7 @@ def site_of(cell: Cell) -> Cell | None:
 
 
 def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
-    """The probability of a rule in a cell, frozen."""
+    """The frozen probability of each rule in a cell."""
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight(rule: int, cell: Cell) -> float:
@@ -337,7 +338,7 @@ def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell
 
 
 def emission_rule(cell: Cell) -> int:
-    """The only emission that a cell can have."""
+    """The only possible emission of a cell."""
     i, j, x, y = cell
     return TARGET_NULL if i == j else SOURCE_NULL if x == y else phrase(j - i, y - x)
 
@@ -345,7 +346,7 @@ def emission_rule(cell: Cell) -> int:
 def slice_variables(
     tree: Tree, weight: Callable[[int, Cell], float], shape: float, visit: int
 ) -> Callable[[Cell], float]:
-    """u of every site given a derivation [BC10 eq. 1]."""
+    """The slice variable u of every site, given a derivation [BC10 eq. 1]."""
     own = {site_of(use.cell): weight(use.rule, use.cell) for use in uses_of(tree)}
 
     def variable(site: Cell) -> float:
@@ -360,7 +361,7 @@ def sliced_chart(
 ) -> Chart:
     """The chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
 
-    `size`: numbers of words, and the most of a phrase.
+    `size`: numbers of words, and the maximum length of a phrase.
     """
     n, m, longest = size
 
@@ -383,7 +384,7 @@ def sliced_chart(
 def accept(
     corpus: Corpus, counts: Counts, pair: int, weight: Callable[[int, Cell], float], trees: tuple[Tree, Tree], u: float
 ) -> Tree:
-    """Metropolis-Hastings between the present derivation and a proposed one, both drawn by frozen weights."""
+    """Choose by Metropolis-Hastings between the present and a proposed derivation, both drawn with frozen weights."""
     ratios = []
     for tree in trees:
         now = Counts(counts.rules.copy(), counts.dishes.copy())
@@ -393,7 +394,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """One visit of the slice sampler; `counts` are those of all other pairs. `key`: seed and sweep."""
+    """One visit of the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -403,7 +404,7 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
 
 
 def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """As `slice_visit`, with flat slice variables: of emissions alone, uniform below p with probability p^a."""
+    """One visit with flat slice variables, for emissions only: uniform below p with probability p^a."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -438,14 +439,14 @@ def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key:
 
 @dataclass(frozen=True)
 class Piece:
-    """A subtree that a local move does not look into, or the words of a leaf."""
+    """A subtree that a local move keeps as it is, or the words of a leaf."""
 
     tree: Tree
     cell: Cell
 
 
 def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
-    """The subtrees of a local move at a node: its children, one of which gives way to its own."""
+    """The subtrees of a local move at a node: its children, one of which is replaced by its own children."""
     if tree[0] >= PAIR:
         return [Piece(tree, cell)]
     found = []
@@ -461,16 +462,18 @@ def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
 
 
 def choices(pieces: int, whole: bool) -> float:
-    """How probable it is that a local move takes these pieces again: one side in two opens the right child."""
+    """The probability that a local move selects these pieces again: one time in two it opens the right child."""
     return 0.0 if pieces > 3 else 1.0 if pieces < 3 and not whole else 0.5
 
 
 def local_move(
     corpus: Corpus, counts: Counts, pair: int, tree: Tree, at: tuple[Cell, int], draws: Draws
 ) -> tuple[Tree, bool]:
-    """Draw anew what hangs the pieces of a subtree together, and the emissions of their words; whether it was accepted.
+    """Redraw the rules that join the pieces of a subtree, and the emissions of their words. Returns whether it is
+    accepted.
 
-    `counts` include the subtree's rules. `at`: the subtree's cell, and which child gives way to its own.
+    `counts` include the subtree's rules. `at` is the subtree's cell, and the child that is replaced by its own
+    children.
     """
     cell, side = at
     pieces = pieces_of(tree, cell, side)
@@ -484,7 +487,7 @@ def local_move(
     atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
 
     def rules_of(local: Tree, cell: Cell) -> list[Use]:
-        """The rules of a derivation of the pieces, those inside atoms left out."""
+        """The rules of a derivation of the pieces, without those inside the pieces."""
         if cell in atoms and local == atoms[cell].tree:
             return []
         if local[0] >= PAIR:
@@ -589,7 +592,9 @@ def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -
 
 
 def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> tuple[Tree, int]:
-    """One pass of the local sampler; `counts` include the pair's own rules. The derivation, and moves accepted."""
+    """One pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and accepted
+    moves.
+    """
     draws = Draws(Stream(key[0], pair, key[1]).state)
     moves = 2 * sum(map(len, corpus.pairs[pair])) - 1
     done = 0
@@ -609,12 +614,12 @@ def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tupl
 
 
 def _whole(string: tuple[int, ...]) -> bool:
-    """Whether a string is one derivation."""
+    """Whether a string is exactly one derivation."""
     return sum(1 if rule < PAIR else -1 for rule in string) == -1
 
 
 def stirling(n: int, t: int) -> int:
-    """Ways to seat n customers at t tables: Stirling numbers of the first kind, unsigned."""
+    """The unsigned Stirling number of the first kind: ways to seat n customers at t tables."""
     if n == t:
         return 1
     return 0 if t == 0 or t > n else stirling(n - 1, t - 1) + (n - 1) * stirling(n - 1, t)

@@ -1,4 +1,4 @@
-"""N-gram models with backoff from the definition of ARPA files: dictionaries of tuples, no automaton."""
+"""Backoff n-gram models from the definition of ARPA files: dictionaries of tuples, no automaton."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ NGram = tuple[int, ...]
 
 @dataclass
 class Model:
-    """Log10 probabilities and backoff weights (0 where there is none) of n-grams, words are numbers."""
+    """Log10 probabilities and backoff weights (0 if missing) of n-grams; words are numbers."""
 
     log10: Mapping[NGram, float]
     backoff: Mapping[NGram, float]
     order: int
 
     def probability(self, history: Sequence[int], word: int) -> float:
-        """Log10 probability of a word after a history of any length."""
+        """The log10 probability of a word after a history of any length."""
         context = tuple(history[max(0, len(history) - self.order + 1) :])
         if (*context, word) in self.log10:
             return self.log10[*context, word]
         return self.backoff.get(context, 0) + self.probability(context[1:], word)
 
     def contexts(self) -> set[NGram]:
-        """What can matter for a word to come: all parts of n-grams that do not reach their last word."""
+        """All contexts that can affect a next word: prefixes and suffixes of n-grams without their last word."""
         return {gram[first:last] for gram in self.log10 for last in range(1, len(gram)) for first in range(last)}
 
     def state(self, history: Sequence[int]) -> NGram:
-        """The longest end of a history that can matter for a word to come."""
+        """The longest suffix of a history that can affect a next word."""
         contexts = self.contexts()
         return next((tuple(history[k:]) for k in range(len(history)) if tuple(history[k:]) in contexts), ())
 
     def open_words(self, words: Sequence[int]) -> int:
-        """How many words at the front have probabilities that depend on what stands before them."""
+        """The number of leading words whose probabilities depend on earlier words."""
         for k in range(1, len(words) + 1):
             front = tuple(words[:k])
             if not any(len(context) > k and context[-k:] == front for context in self.contexts()):
@@ -41,9 +41,9 @@ class Model:
 
 
 def random_model(random: Random, order: int, words: int, pruned: float = 0.0, children: float = 1.6) -> Model:
-    """A model with random n-grams, each continued by so many words on average; a share of all is pruned then.
+    """A random model in which each n-gram has `children` continuations on average, before a share is pruned.
 
-    Before pruning, each n-gram's beginning and end are there.
+    Before pruning, the prefix and suffix of each n-gram are also in the model.
     """
     level: list[NGram] = [(w,) for w in range(words)]
     kept = {gram: -random.uniform(0.5, 3) for gram in level}

@@ -9,7 +9,7 @@ FALLBACK = (0.5, 1.0, 1.5)
 
 
 class KneserNey:
-    """A model of tokenised sentences; words are texts, <s> and </s> are put around each sentence."""
+    """A model of tokenized sentences; <s> and </s> are put around each sentence."""
 
     def __init__(self, sentences: Sequence[Sequence[str]], order: int) -> None:
         self.order = order
@@ -20,14 +20,15 @@ class KneserNey:
         before = defaultdict(set)
         for gram in raw:
             before[gram[1:]].add(gram[0])
-        # How often, for the longest and for what begins a sentence; else before how many different words.
+        # Raw counts for the highest order and for n-grams at a sentence start; otherwise counts of distinct preceding
+        # words.
         self.counts = {
             gram: number if len(gram) == order or gram[0] == "<s>" else len(before[gram])
             for gram, number in raw.items()
             if gram != ("<s>",)
         }
         self.words = {gram[0] for gram in self.counts if len(gram) == 1} | {"<unk>"}
-        """All words that can be predicted."""
+        """All predictable words."""
         self.after: dict[NGram, list[NGram]] = defaultdict(list)
         for gram in self.counts:
             self.after[gram[:-1]].append(gram)
@@ -49,7 +50,7 @@ class KneserNey:
         return self.discounts[n][min(number, 3) - 1] if number else 0.0
 
     def weight(self, context: NGram) -> float:
-        """The share that the shorter context gets."""
+        """The interpolation weight of the shorter context."""
         n = len(context) + 1
         return sum(self.discount(n, self.counts[gram]) for gram in self.after[context]) / self.total(context)
 

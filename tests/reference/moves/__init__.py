@@ -1,1 +1,1 @@
-"""Moves besides sweeps of single variables."""
+"""Moves other than sweeps of single variables."""

@@ -1,4 +1,4 @@
-"""Type-based moves [Liang, Jordan & Klein 2010], from the definition: all sites of one type drawn together."""
+"""Type-based moves [Liang, Jordan & Klein 2010], from the definition: all sites of one type are drawn jointly."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from tests.reference.rules import (
 from tests.reference.streams import Stream
 
 NO_CHOICES = "no_choices"
-"""The number of ways to choose the split sites is left out."""
+"""Mutant: the number of ways to choose the split sites is omitted."""
 NO_CONFLICTS = "no_conflicts"
-"""Sites that share a rule are drawn together."""
+"""Mutant: sites that share a rule are drawn together."""
 OWN_COUNTED = "own_counted"
-"""The sites' own rules stay in the counts."""
+"""Mutant: the sites' own rules stay in the counts."""
 PARTS_APART = "parts_apart"
-"""Two equal parts do not see each other."""
+"""Mutant: two equal parts do not see each other."""
 NEVER_BACK = "never_back"
-"""A draw that brings other sites into the move is not taken back."""
+"""Mutant: a draw that brings other sites into the move is not undone."""
 PIVOTS = 1 << 62
 MOST_PIVOTS = 1 << 20
 
@@ -59,7 +59,7 @@ class TypeMoves:
     mutant: str | None = None
 
     def free(self) -> list[Site]:
-        """All free cuts, on derivations or not."""
+        """All free cuts, whether in use or not."""
         return [
             Site(p, v)
             for p, forest in enumerate(self.forests)
@@ -68,7 +68,7 @@ class TypeMoves:
         ]
 
     def type_of(self, site: Site, joint: Joint) -> Type | None:
-        """The type; None where the node is off the derivation."""
+        """The type, or None if the node is not in the derivation."""
         forest, variables = self.forests[site.pair], joint[site.pair]
         if site.node not in preorder(forest, variables):
             return None
@@ -77,14 +77,14 @@ class TypeMoves:
         return Type(rule_at(forest, joined, above), rule_at(forest, split, above), rule_at(forest, split, site.node))
 
     def tokens(self, site: Site, joint: Joint) -> set[Site]:
-        """The heads of the site's rules as they are."""
+        """The heads of the site's current rules."""
         forest, variables = self.forests[site.pair], joint[site.pair]
         above = rule_holder(forest, with_cut(variables, site.node, 0), site.node)
         heads = {Site(site.pair, above)}
         return heads | {site} if variables.cuts[site.node] else heads
 
     def sites(self, pivot: Site, joint: Joint) -> list[Site]:
-        """The sites that move with a pivot."""
+        """The sites that move together with a pivot."""
         wanted = self.type_of(pivot, joint)
         if wanted is None:
             return []
@@ -103,7 +103,7 @@ class TypeMoves:
         return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
 
     def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
-        """By the number of split sites: the probability of all choices of as many, up to a constant."""
+        """For each number of split sites, the summed probability of all such choices, up to a constant."""
         rules = self.type_of(sites[0], joint)
         assert rules is not None
         split = [joint[s.pair].cuts[s.node] for s in sites]
@@ -123,13 +123,13 @@ class TypeMoves:
         return [exp(value - max(logs)) for value in logs]
 
     def with_cuts(self, sites: Sequence[Site], cuts: Sequence[int], joint: Joint) -> Joint:
-        """The state with other cuts at these sites."""
+        """The state with new cuts at these sites."""
         for site, cut in zip(sites, cuts, strict=True):
             joint = replaced(joint, site.pair, with_cut(joint[site.pair], site.node, cut))
         return joint
 
     def settled(self, pivot: Site, sites: Sequence[Site], before: Joint, after: Joint) -> Joint:
-        """The state after a draw: the one before, where other sites would move with the pivot then."""
+        """The state after a draw, or the one before if other sites would then move with the pivot."""
         taken_back = self.sites(pivot, after) != list(sites) and self.mutant != NEVER_BACK
         return before if taken_back else after
 
@@ -155,7 +155,7 @@ class TypeMoves:
         return after
 
     def step(self, joint: Joint, seed: int, number: int, pivots: int) -> Joint:
-        """The state after so many moves, draw by draw."""
+        """The state after one move for each pivot, draw by draw."""
         free = self.free()
         for k in range(pivots):
             stream = Stream(seed, PIVOTS, number * MOST_PIVOTS + k)

@@ -1,1 +1,1 @@
-"""Twins of scores, from docs/model.md, section 8."""
+"""Twins of the pair scores of docs/model.md, section 8."""

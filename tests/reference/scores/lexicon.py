@@ -1,4 +1,4 @@
-"""What other pairs say of a pair's words, counted from these pairs alone: words are any values."""
+"""Word features of a pair, counted from the other pairs alone; words may be any values."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class LinkedPair(NamedTuple):
-    """Words of both sides, and links of their positions."""
+    """Words of both sides, and links between their positions."""
 
     source: list[int]
     target: list[int]
@@ -78,7 +78,7 @@ def neighbours(others: list[LinkedPair], words: list[int], side: int) -> np.ndar
 
 
 def features(others: list[LinkedPair], pair: LinkedPair, side: int) -> np.ndarray:
-    """Nine numbers of each word of a side."""
+    """The nine features of each word of a side."""
     links = links_of(others)
     own, rest = pair.side(side), pair.side(1 - side)
     u, v = alone(others, own, side), alone(others, rest, 1 - side)

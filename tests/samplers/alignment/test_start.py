@@ -166,8 +166,8 @@ def test_many_favoured_pairs_outgrow_the_first_table() -> None:
 
 
 def test_bigrams_begin_at_a_start_symbol() -> None:
-    numbers, how_many = number_bigrams(read_side(["a b a b", "a", "b a"]))
-    assert how_many == 4
+    numbers, count = number_bigrams(read_side(["a b a b", "a", "b a"]))
+    assert count == 4
     assert numbers[0] == numbers[4]
     assert numbers[1] == numbers[3]
     assert numbers[2] == numbers[6]

@@ -16,7 +16,7 @@ from hierogram.samplers.grammar.rules import Rule
 
 
 def test_each_rule_of_each_pair_with_its_uses() -> None:
-    pairs = examples.random_pairs(seed=51, how_many=40, longest=9, words="ab")
+    pairs = examples.random_pairs(seed=51, count=40, longest=9, words="ab")
     chain = KernelChain([examples.direct_forest(*pair) for pair in pairs], PitmanYor(0.5, 5.0, 2.0), seed=4)
     for _ in range(3):
         chain.sweep()

@@ -22,14 +22,14 @@ from hierogram.samplers.forests.forest import build_forests
 
 @pytest.mark.slow
 def test_equal_to_the_definition() -> None:
-    pairs = examples.random_pairs(seed=11, how_many=2000, longest=6)
+    pairs = examples.random_pairs(seed=11, count=2000, longest=6)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)
     for pair, forest in zip(pairs, built, strict=True):
         assert forest == forest_by_definition(*pair), pair
 
 
 def test_equal_to_the_direct_construction_on_longer_pairs() -> None:
-    pairs = examples.random_pairs(seed=12, how_many=300, longest=18)
+    pairs = examples.random_pairs(seed=12, count=300, longest=18)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)
     for pair, forest in zip(pairs, built, strict=True):
         assert forest == direct_forest(*pair), pair
@@ -57,7 +57,7 @@ def test_dense_discontinuous_and_unlinked_pairs() -> None:
 
 @pytest.mark.parametrize("span_limit", [0, 1, 3, 7])
 def test_arrays_and_free_cuts_equal_those_of_forests_written_by_hand(span_limit: int) -> None:
-    pairs = examples.random_pairs(seed=13, how_many=200, longest=10)
+    pairs = examples.random_pairs(seed=13, count=200, longest=10)
     built = build_forests(to_bitext(pairs), span_limit)
     written = to_arrays([direct_forest(*pair) for pair in pairs], span_limit)
     for column, expected in zip(built, written, strict=True):
@@ -66,7 +66,7 @@ def test_arrays_and_free_cuts_equal_those_of_forests_written_by_hand(span_limit:
 
 def test_memory_grows_in_the_middle_of_a_pair() -> None:
     """Long monotone pairs have far more nodes and tails to a link than room is made for at first."""
-    pairs = examples.random_pairs(seed=14, how_many=9, longest=8)
+    pairs = examples.random_pairs(seed=14, count=9, longest=8)
     words = tuple("abcdefghij" * 4)
     for place in (2, 6, 9):
         pairs.insert(place, (words, words, {(i, i) for i in range(len(words))}))
@@ -80,7 +80,7 @@ def test_words_go_to_the_lowest_covering_node_of_each_derivation() -> None:
     forests: list[Forest] = []
     edges: list[int] = []
     expected: Counter[tuple[frozenset[str], frozenset[str]]] = Counter()
-    for drawn_source, drawn_target, links in examples.random_pairs(seed=15, how_many=250, longest=6):
+    for drawn_source, drawn_target, links in examples.random_pairs(seed=15, count=250, longest=6):
         source = tuple(f"{word}{i}" for i, word in enumerate(drawn_source))
         target = tuple(f"{word}{i}" for i, word in enumerate(drawn_target))
         forest = direct_forest(source, target, links)

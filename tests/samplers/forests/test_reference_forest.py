@@ -15,7 +15,7 @@ from tests.reference.forest import (
 @pytest.mark.slow
 def test_direct_construction_is_the_definition() -> None:
     ambiguous = 0
-    for source, target, links in examples.random_pairs(seed=1, how_many=3000, longest=6):
+    for source, target, links in examples.random_pairs(seed=1, count=3000, longest=6):
         forest = direct_forest(source, target, links)
         assert forest == forest_by_definition(source, target, links), links
         ambiguous += sum(1 for _ in derivations(forest)) > 1
@@ -36,7 +36,7 @@ def test_monotone_pair_has_every_span_and_every_split() -> None:
 
 
 def test_every_derivation_below_a_node_has_its_level_in_edges() -> None:
-    for source, target, links in examples.random_pairs(seed=2, how_many=1000, longest=6):
+    for source, target, links in examples.random_pairs(seed=2, count=1000, longest=6):
         forest = direct_forest(source, target, links)
         for v, node in enumerate(forest.nodes):
             assert {len(choices) for choices in derivations(forest, v)} == {node.level}
@@ -44,7 +44,7 @@ def test_every_derivation_below_a_node_has_its_level_in_edges() -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_words_belong_to_the_lowest_covering_node_of_each_derivation(side: int) -> None:
-    for source, target, links in examples.random_pairs(seed=3, how_many=1000, longest=6):
+    for source, target, links in examples.random_pairs(seed=3, count=1000, longest=6):
         forest = direct_forest(source, target, links)
         words = (source, target)[side]
         for choices in derivations(forest):

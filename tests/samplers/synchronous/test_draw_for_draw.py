@@ -29,9 +29,9 @@ MODELS: dict[str, Model] = {
 }
 
 
-def random_forests(seed: int, how_many: int = 10, longest: int = 8, words: str = "abc") -> list[Forest]:
+def random_forests(seed: int, count: int = 10, longest: int = 8, words: str = "abc") -> list[Forest]:
     """Random pairs over so few words that they share rules."""
-    return [direct_forest(*pair) for pair in examples.random_pairs(seed, how_many, longest, words)]
+    return [direct_forest(*pair) for pair in examples.random_pairs(seed, count, longest, words)]
 
 
 class Walk:
@@ -81,7 +81,7 @@ def test_gibbs(model: str, span_limit: int, leaving: bool) -> None:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("model", MODELS)
 def test_gibbs_on_longer_pairs(model: str, seed: int) -> None:
-    forests = random_forests(seed=100 + seed, how_many=12, longest=14, words="abcd")
+    forests = random_forests(seed=100 + seed, count=12, longest=14, words="abcd")
     walk = Walk(KernelChain(forests, MODELS[model], seed=seed, span_limit=7), MODELS[model])
     walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
 
@@ -95,7 +95,7 @@ def test_gibbs_through_every_stage(leaving: bool) -> None:
 
 
 def test_pairs_at_stages_of_their_own() -> None:
-    forests = random_forests(seed=27, how_many=6)
+    forests = random_forests(seed=27, count=6)
     kernel = KernelChain(forests, PAPER, seed=3)
     walk = Walk(kernel, PAPER)
     for number in range(1, 121):
@@ -117,7 +117,7 @@ def test_pairs_at_stages_of_their_own() -> None:
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
 def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None, leaving: bool) -> None:
-    forests = random_forests(seed=33, how_many=6)
+    forests = random_forests(seed=33, count=6)
     kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, leaving=leaving)
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)

@@ -81,7 +81,7 @@ def stationary(case: Case, mutant: str | None = None) -> Distribution:
 
 def kernel_samples(
     case: Case,
-    how_many: int,
+    count: int,
     *,
     thinning: int,
     seed: int = 1,
@@ -96,7 +96,7 @@ def kernel_samples(
     )
     for _ in range(BURN_IN):
         chain.sweep(stage)
-    for _ in range(how_many):
+    for _ in range(count):
         for _ in range(thinning):
             chain.sweep(stage)
         yield chain.trees()

@@ -33,13 +33,13 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_equal_to_the_definition(limits: Limits) -> None:
     # A short vocabulary, so that rules repeat within and between pairs.
-    pairs = examples.random_pairs(seed=41, how_many=120, longest=7, words="abc")
-    pairs += examples.random_pairs(seed=42, how_many=4, longest=14)
+    pairs = examples.random_pairs(seed=41, count=120, longest=7, words="abc")
+    pairs += examples.random_pairs(seed=42, count=4, longest=14)
     assert_as_defined(extracted(merged(runs_of(pairs, limits, 1 << 15), limits), pairs, limits), pairs, limits)
 
 
 def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
-    pairs = examples.random_pairs(seed=43, how_many=200, longest=9, words="abcd")
+    pairs = examples.random_pairs(seed=43, count=200, longest=9, words="abcd")
     limits = Limits()
     whole = runs_of(pairs, limits, 1 << 15)
     assert len(whole) == 1
@@ -68,7 +68,7 @@ def test_the_rules_of_one_pair_by_hand() -> None:
 
 
 def test_scopes_and_words_are_those_of_the_rules() -> None:
-    pairs = examples.random_pairs(seed=44, how_many=60, longest=9)
+    pairs = examples.random_pairs(seed=44, count=60, longest=9)
     limits = Limits()
     rows = merged(runs_of(pairs, limits, 1 << 15), limits)
     sides, scopes, words = read_sources(rows, row_shape(limits))
@@ -83,7 +83,7 @@ def test_scopes_and_words_are_those_of_the_rules() -> None:
 
 
 def test_rows_come_in_the_order_of_their_symbols() -> None:
-    pairs = examples.random_pairs(seed=45, how_many=60, longest=9)
+    pairs = examples.random_pairs(seed=45, count=60, longest=9)
     rows = merged(runs_of(pairs, Limits(), 300), Limits())
     symbols = [tuple(row[: row_shape(Limits()).symbol_words].tolist()) for row in rows]
     assert symbols == sorted(set(symbols))
