@@ -121,7 +121,7 @@ CHART_FAULTS = (
         "charts/pruning/selection.py",
         "max(least, min(ceil(variables / 2), doubtful))",
         "least",
-        (_PRUNING, "-k", "are_in_doubt"),
+        (_PRUNING, "-k", "follows_the_doubts"),
     ),
     Fault(
         "links that are known not to be are emitted in the model of doubts",
@@ -135,7 +135,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "system.doubts(~start)",
         "system.doubts(system.preferred() & ~start)",
-        (_START, "-k", "no_start_has"),
+        (_START, "-k", "no_start_are"),
     ),
     Fault(
         "what the first start leaves out is not known to the model of doubts",
@@ -163,7 +163,7 @@ CHART_FAULTS = (
         "charts/bitexts.py",
         "        number, random = draw(bitext.graph, inside, random, stack, edges)",
         "        number, _ = draw(bitext.graph, inside, random, stack, edges)",
-        (_PRUNING, "-k", "is_drawn_has"),
+        (_PRUNING, "-k", "drawn_derivations_have"),
     ),
     Fault(
         "both chains draw from one stream",
@@ -268,7 +268,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "most.log_total - float(np.log(most.share))",
         "most.log_total",
-        ("tests/samplers/charts/test_totals.py", "-k", "over_their_share"),
+        ("tests/samplers/charts/test_totals.py", "-k", "over_its_share"),
     ),
     Fault(
         "as many variables are selected, however large the rules",
@@ -289,7 +289,7 @@ CHART_FAULTS = (
         "charts/pairs.py",
         "    arity[of_rule[rules.source >= 0]] = 0\n",
         "",
-        (_PRUNING, "-k", "say_how_charts_grow"),
+        (_PRUNING, "-k", "determine_how_charts_grow"),
     ),
     Fault(
         "half of the selected variables stay, whatever their number",

@@ -43,7 +43,7 @@ _ITG_STRENGTHS = ("tests/samplers/itg/test_long_run.py", "-k", "quadrature")
 _ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "half_a_draw")
 _ITG_PHRASES = (_ITG, "-k", "twins_do and slice and 2")
 _ITG_FLAT_PHRASES = (_ITG, "-k", "twins_do and flat and 2")
-_ITG_PLACES = ("tests/samplers/itg/test_summaries.py", "-k", "twin_says or all_sweeps or too_long")
+_ITG_PLACES = ("tests/samplers/itg/test_summaries.py", "-k", "match_the_twin or all_sweeps or too_long")
 CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
 AVERAGES = "tests/samplers/forests/test_averages.py"
 COMPOSITIONS = "tests/samplers/forests/test_compositions.py"
@@ -140,28 +140,28 @@ FAULTS = (
         "forests/recurrence.py",
         "p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)",
         "p = (max(times, 0.0) + p) / max(before, 1.0)",
-        (COMPOSITIONS, "-k", "twin_says"),
+        (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
         "a word is expected by two words before it that stand before a gap",
         "forests/recurrence.py",
         "for n in range(2, min(ORDER, k + 1 - start) + 1):",
         "for n in range(2, min(ORDER, k + 1) + 1):",
-        (COMPOSITIONS, "-k", "twin_says"),
+        (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
         "n-grams are counted across sentences",
         "forests/recurrence.py",
         "for n in range(1, min(ORDER, end - offset[sentence]) + 1):",
         "for n in range(1, min(ORDER, end) + 1):",
-        (COMPOSITIONS, "-k", "twin_says"),
+        (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
         "the words of an open phrase are expected, too",
         "forests/compositions.py",
         "log_probability(view.source, last, end, ngrams)",
         "log_probability(view.source, first, end, ngrams)",
-        (COMPOSITIONS, "-k", "twin_says"),
+        (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
         "phrases over the span limit are composed",
@@ -677,7 +677,7 @@ FAULTS = (
         "alignment/models/fertility.py",
         "if g == start or f == sides.emitted[g - 1]:",
         "if g == start:",
-        (ALIGNMENT, "-k", "beside_its_like"),
+        (ALIGNMENT, "-k", "beside_an_equal_word"),
     ),
     Fault(
         "a word's other places keep what it weighed before",
@@ -811,7 +811,7 @@ FAULTS = (
         "itg/sampler.py",
         "if _products(n, m) > scratch.chart.registers[MOST]:",
         "if scratch.numbers[_GIVEN_UP] > 0:",
-        ("tests/samplers/itg/test_long_run.py", "-k", "given_up"),
+        ("tests/samplers/itg/test_long_run.py", "-k", "gives_up"),
     ),
     Fault(
         "nulls are not put back",

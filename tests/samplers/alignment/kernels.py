@@ -1,4 +1,4 @@
-"""The aligner's kernels in the twin's values: corpora, settings and states there and back."""
+"""Conversions between the aligner's kernels and its twin: corpora, settings and states."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ from hierogram.samplers.alignment.options import AlignerOptions
 
 
 def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> AlignerOptions:
-    """The kernels' options for the twin's settings; every sweep is sampled."""
+    """The kernels' options for the twin's settings, sampling in every sweep."""
     return AlignerOptions(
         model=settings.model,
         candidates=settings.candidates,
@@ -28,7 +28,7 @@ def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> Alig
 
 
 def to_direction(corpus: Corpus) -> Direction:
-    """The corpus as the kernels take it."""
+    """The corpus in the kernels' format."""
     return make_direction(
         read_side(" ".join(pair.emitted) for pair in corpus.pairs),
         read_side(" ".join(pair.conditioning) for pair in corpus.pairs),
@@ -62,14 +62,14 @@ def from_chain(corpus: Corpus, chain: Chain) -> State:
 
 
 class KernelChain:
-    """Sweeps a corpus by the kernels; s and r stay as they are."""
+    """A chain that sweeps a corpus with the kernels; s and r stay fixed."""
 
     def __init__(self, corpus: Corpus, state: State, settings: Settings, seed: int, similarity: float = 0.0) -> None:
         self.corpus = corpus
         self.settings = settings
         self.seed = np.uint64(seed)
         self.direction = to_direction(corpus)
-        # The twin knows no stages: bhmm-f begins with all factors.
+        # The twin has no stages: bhmm-f begins with all factors.
         self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
         self.kernel = build(self.options, self.direction)
         marginals = empty_marginals(self.direction.sides)
@@ -78,16 +78,16 @@ class KernelChain:
 
     @property
     def chain(self) -> Chain:
-        """The chain as it is."""
+        """The current chain."""
         return self.state.chain
 
     @property
     def marginals(self) -> Marginals:
-        """What the sweeps have added up to."""
+        """The accumulated marginals."""
         return self.state.marginals
 
     def sweep(self) -> State:
-        """One sweep; the state after it."""
+        """Run one sweep and return the state after it."""
         self.sweeps += 1
         self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
         self.state, _ = self.kernel.step(self.seed, self.state, self.options.plan(self.sweeps))
@@ -95,20 +95,19 @@ class KernelChain:
 
 
 def counted(chain: Chain) -> dict[int, tuple[int, float]]:
-    """Counts and priors of the word pairs that have a row, by key."""
+    """Counts and priors of the stored word pairs, by key."""
     rows = chain.pairs.rows
     return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
 
 
 def same_counts(one: Chain, other: Chain) -> bool:
-    """Whether all counts of two chains are the same."""
+    """Whether all counts of two chains are equal."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
 
 def random_corpus(random: Random) -> Corpus:
-    """A few short pairs."""
-    """Short pairs over few words, one of them with an empty side where the model allows it."""
+    """A few short pairs over few words, one with an empty side if the model allows it."""
     pairs = [
         Pair(
             tuple(random.choice("abc") for _ in range(random.randint(1, 5))),
@@ -120,7 +119,7 @@ def random_corpus(random: Random) -> Corpus:
 
 
 def random_state(corpus: Corpus, model: str, random: Random) -> State:
-    """Any links of the corpus."""
+    """A state with random links."""
 
     def word(pair: Pair) -> Word:
         if model == BHMM_Z:

@@ -1,4 +1,4 @@
-"""What is known of links: chains keep to it, and are otherwise distributed as they were."""
+"""Known links: chains respect them, and are otherwise distributed as before."""
 
 from dataclasses import replace
 from random import Random
@@ -17,11 +17,11 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 ALPHA = 1e-5
 CORPUS = Corpus([Pair(("a", "b"), ("x", "y", "x")), Pair(("a", "a"), ("x", "x"))])
 KNOWN = {0: KnownLinks(frozenset([(0, 1), (2, 1)]), frozenset([(1, 0)])), 1: KnownLinks(forbidden=frozenset([(0, 0)]))}
-"""Links (conditioning, emitted): the second word of the first pair has one of two, the first words may not have one."""
+"""Links (conditioning, emitted): the second word of the first pair has one of two, the first words are not linked."""
 
 
 @pytest.mark.slow
-def test_frequencies_are_those_of_the_posterior_given_what_is_known() -> None:
+def test_frequencies_match_the_posterior_given_known_links() -> None:
     settings = Settings(BHMM_F, known=KNOWN)
     expected = posterior(CORPUS, settings)
     [start] = draws(expected, 1, 3)
@@ -32,7 +32,7 @@ def test_frequencies_are_those_of_the_posterior_given_what_is_known() -> None:
             state = kernel.sweep()
         states.append(state)
     assert p_value(states, expected) > ALPHA
-    # Without what is known, the chain goes elsewhere.
+    # Without known links the chain has another distribution.
     free = replace(settings, known={})
     kernel = KernelChain(CORPUS, start, free, 3)
     assert any(kernel.sweep() not in expected for _ in range(20))
@@ -57,7 +57,7 @@ def test_the_kernel_draws_as_the_twin_does() -> None:
             assert all(may_link(known, p, g, word.link) for g, word in enumerate(words))
 
 
-def test_evidence_is_seen_from_both_directions() -> None:
+def test_evidence_applies_to_both_directions() -> None:
     direction = to_direction(Corpus([Pair(("a", "b"), ("x",)), Pair(("a", "b", "c"), ("x", "y"))]))
     known = {1: KnownLinks(frozenset([(1, 2)]), frozenset([(0, 0), (1, 1)]))}
     forward = evidence_of(direction.sides, known, emitted_is_target=True)
@@ -72,14 +72,14 @@ def test_evidence_is_seen_from_both_directions() -> None:
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])
-def test_other_chains_refuse_evidence(model: str, candidates: int) -> None:
+def test_other_models_refuse_evidence(model: str, candidates: int) -> None:
     direction = to_direction(CORPUS)
     evidence = evidence_of(direction.sides, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links"):
         build(to_options(Settings(model, candidates=candidates)), direction, None, evidence)
 
 
-def test_what_links_a_pair_cannot_have() -> None:
+def test_impossible_known_links_are_rejected() -> None:
     assert KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])).problem(1, 1) == (
         "the link 0-0 is both fixed and forbidden"
     )

@@ -1,7 +1,7 @@
-"""Deterministic proof: a sweep of either link sampler leaves the exact posterior as it is; a mutant's does not.
+"""Deterministic proof: a sweep of either link sampler leaves the exact posterior invariant; a mutant's does not.
 
-The exact distribution after a sweep is computed over every state by the twin; elsewhere the kernels are held to the
-twin's trajectories, draw for draw.
+The twin computes the exact distribution after a sweep over every state. Other tests compare the kernels to the twin
+draw for draw.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from tests.reference.alignment import (
 
 EXACT = 1e-10
 CLEAR = 0.002
-"""Total variation that a mutant's single sweep must exceed."""
+"""Total variation that one sweep of a mutant must exceed."""
 
 SHARED = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 LONG = Corpus([Pair(("a", "b", "a"), ("x", "y", "z"))], {("x", "b"): 0.8, ("z", "a"): 0.3})
@@ -45,7 +45,7 @@ def distance(one: dict[State, float], other: dict[State, float]) -> float:
 
 
 def moved(corpus: Corpus, settings: Settings) -> float:
-    """By how much (total variation) a sweep moves the exact posterior."""
+    """The total variation between the exact posterior and its image under a sweep."""
     before = posterior(corpus, replace(settings, mutant=""))
     return distance(before, push(corpus, before, settings))
 
@@ -54,17 +54,17 @@ def moved(corpus: Corpus, settings: Settings) -> float:
 @pytest.mark.parametrize("candidates", [0, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CORPORA)
-def test_a_sweep_keeps_the_posterior(name: str, model: str, candidates: int) -> None:
+def test_a_sweep_leaves_the_posterior_invariant(name: str, model: str, candidates: int) -> None:
     assert moved(CORPORA[name], Settings(model, candidates=candidates)) < EXACT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
-def test_a_move_of_a_word_keeps_the_posterior(name: str) -> None:
+def test_a_word_move_leaves_the_posterior_invariant(name: str) -> None:
     corpus, settings = CORPORA[name], Settings(BHMM)
     before = posterior(corpus, settings)
     assert distance(before, push_move(corpus, before, "a", settings)) < EXACT
-    # It goes from where a word has no link at all to where all its tokens have one.
+    # The states include both extremes: a word without links, and a word all of whose tokens are linked.
     unlinked = tuple(tuple(Word(None) for _ in pair.emitted) for pair in corpus.pairs)
     every = tuple(tuple(Word(0 if f == "a" else None) for f in pair.emitted) for pair in corpus.pairs)
     assert push_move(corpus, {unlinked: 1.0}, "a", settings)[every] > 0
@@ -73,7 +73,7 @@ def test_a_move_of_a_word_keeps_the_posterior(name: str) -> None:
 @pytest.mark.parametrize("candidates", [0, 2])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("mutant", [NO_OUTGOING, OWN_LINK_COUNTED, STALE_JUMPS])
-def test_mutants_move_it(mutant: str, model: str, candidates: int) -> None:
+def test_mutants_change_the_posterior(mutant: str, model: str, candidates: int) -> None:
     assert moved(SHARED, Settings(model, jump=0.2, candidates=candidates, mutant=mutant)) > CLEAR
 
 

@@ -59,7 +59,7 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
 
 
 @pytest.mark.slow
-def test_while_it_warms_up_the_kernel_draws_as_the_twin_does_with_flatter_priors() -> None:
+def test_the_kernel_draws_as_the_twin_does_during_warmup_with_flatter_priors() -> None:
     random = Random(2)
     corpus, settings = random_corpus(random), Settings(BHMM, lexical=0.0002, jump=0.05)
     state = random_state(corpus, BHMM, random)
@@ -81,8 +81,8 @@ def test_while_it_warms_up_the_kernel_draws_as_the_twin_does_with_flatter_priors
 
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
-def test_words_of_more_links_than_fertilities_are_told_apart(candidates: int) -> None:
-    """Seven links and more are one fertility: such a word's next link weighs nothing by it."""
+def test_words_with_more_links_than_fertilities_share_the_last_one(candidates: int) -> None:
+    """Seven or more links are one fertility: the next link of such a word has no fertility factor."""
     corpus = Corpus([Pair(tuple("abababababab"), ("x", "y", "z")), Pair(tuple("ababababa"), ("x", "z"))])
     settings = Settings(BHMM_F, candidates=candidates, fertility=0.2, unlinked=0.05)
     for trial in range(4):
@@ -96,7 +96,7 @@ def test_words_of_more_links_than_fertilities_are_told_apart(candidates: int) ->
         assert many > 3
 
 
-def test_a_word_beside_its_like_sees_the_pair_that_was_just_made() -> None:
+def test_a_word_beside_an_equal_word_sees_the_pair_just_counted() -> None:
     corpus = Corpus([Pair(("a",) * 5, tuple("uvwxyz"))])
     settings = Settings(BHMM_F, unlinked=0.05)
     for trial in range(4):
@@ -109,7 +109,7 @@ def test_a_word_beside_its_like_sees_the_pair_that_was_just_made() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-def test_the_kernel_does_not_draw_as_a_mutant_does(model: str) -> None:
+def test_the_kernel_differs_from_every_mutant(model: str) -> None:
     random = Random(0)
     corpus = random_corpus(random)
     state = random_state(corpus, model, random)
@@ -125,7 +125,7 @@ def test_the_kernel_does_not_draw_as_a_mutant_does(model: str) -> None:
 
 @pytest.mark.parametrize("candidates", [0, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_counts_equal_a_recount_after_any_sweeps(model: str, candidates: int) -> None:
+def test_counts_equal_a_recount_after_any_number_of_sweeps(model: str, candidates: int) -> None:
     random = Random(5)
     settings = Settings(model, candidates=candidates, lexical=50.0, jump=1000.0, fertility=1000.0)
     pairs = [
@@ -136,7 +136,7 @@ def test_counts_equal_a_recount_after_any_sweeps(model: str, candidates: int) ->
         for _ in range(700)
     ]
     corpus = Corpus(pairs)
-    # All words begin on one conditioning word, and strong priors spread the links, so the table has to grow.
+    # All words begin on one conditioning word, and strong priors spread the links, so the table must grow.
     state: State = tuple(tuple(Word(0) for _ in pair.emitted) for pair in pairs)
     kernel = KernelChain(corpus, state, settings, seed=1)
     rows = len(kernel.chain.pairs.rows)
@@ -177,7 +177,7 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
         assert (cells == cells.round()).all()
 
 
-def test_decoding_takes_the_likeliest_position_or_none() -> None:
+def test_decoding_takes_the_most_probable_position_or_none() -> None:
     direction = make_direction(read_side(["a b c d"]), read_side(["x y"]))
     marginals = empty_marginals(direction.sides)
     marginals.samples[0] = 10
@@ -185,7 +185,7 @@ def test_decoding_takes_the_likeliest_position_or_none() -> None:
     marginals.unlinked[:] = np.array([0, 5, 3, 6], np.float32)
     assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
     assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
-    # Collocations: unlinked is how often Z = 1, whatever the link.
+    # Collocations: unlinked is the frequency of Z = 1, whatever the link.
     assert decode(direction, BHMM_Z, marginals).links.tolist() == [0, 0, 1, -1]
 
 
@@ -195,7 +195,7 @@ def options(model: str, **more: int) -> AlignerOptions:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_empty_sides_are_passed_over(model: str) -> None:
+def test_empty_sides_are_skipped(model: str) -> None:
     emitted, conditioning = ["", "a b", "", "a"], ["x", "", "", "x y"]
     direction = make_direction(read_side(emitted), read_side(conditioning))
     found = decode(direction, model, run_chain(build(options(model), direction), chain_seed(1, 0, 0)))
@@ -204,7 +204,7 @@ def test_empty_sides_are_passed_over(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_chains_differ_by_seed_alone(model: str) -> None:
+def test_chains_differ_only_by_seed(model: str) -> None:
     random = Random(1)
     corpus = [random_corpus(random).pairs for _ in range(5)]
     pairs = [pair for some in corpus for pair in some]
@@ -221,9 +221,9 @@ def test_chains_differ_by_seed_alone(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_chains_in_a_row_are_those_that_steps_make(model: str) -> None:
+def test_chains_in_a_row_equal_single_steps(model: str) -> None:
     random = Random(3)
-    # More pairs of words are linked than the table has room for at first.
+    # More word pairs are linked than the initial table holds.
     sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]
     direction = make_direction(read_side(sides[0]), read_side(sides[1]))
     kernel = build(options(model), direction)
@@ -236,7 +236,7 @@ def test_chains_in_a_row_are_those_that_steps_make(model: str) -> None:
     assert (in_a_row.unlinked == by_steps.unlinked).all()
 
 
-def test_a_state_goes_there_and_back() -> None:
+def test_a_state_survives_a_round_trip() -> None:
     random = Random(8)
     corpus = random_corpus(random)
     for model in MODELS:
@@ -244,7 +244,7 @@ def test_a_state_goes_there_and_back() -> None:
         assert from_chain(corpus, to_chain(corpus, state, Settings(model))) == state
 
 
-def test_what_cannot_be_aligned_is_refused() -> None:
+def test_invalid_input_is_rejected() -> None:
     with pytest.raises(AlignmentInputError, match="one side has 1 lines, the other 2"):
         make_direction(read_side(["a"]), read_side(["x", "y"]))
     with pytest.raises(AlignmentInputError, match="line 2 has 32,768 words"):
@@ -259,8 +259,8 @@ def test_what_cannot_be_aligned_is_refused() -> None:
         options(BHMM, chains=0)
 
 
-def test_words_that_differ_in_case_alone_are_one_word_unless_they_are_to_be_kept_apart() -> None:
+def test_words_that_differ_only_in_case_are_one_word_unless_case_is_kept() -> None:
     assert read_side(["The the THE"]).words.tolist() == [0, 0, 0]
     assert read_side(["The the THE"], keep_case=True).words.tolist() == [0, 1, 2]
-    # Lowering İ makes two characters, and no further word.
+    # Lowercasing İ gives two characters, but no additional word.
     assert len(read_side(["İ a"]).words) == 2

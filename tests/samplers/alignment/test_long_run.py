@@ -1,4 +1,4 @@
-"""The kernels' long-run frequencies equal the exact posterior, for both link samplers; a mutant's do not."""
+"""Long-run frequencies of the kernels equal the exact posterior, for both link samplers; a mutant's do not."""
 
 from dataclasses import replace
 
@@ -54,14 +54,14 @@ every_chain = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @every_chain
-def test_frequencies_are_those_of_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
+def test_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
     assert p_value(sampled(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
 
 
 @pytest.mark.campaign
 @every_chain
-def test_frequencies_are_those_of_the_posterior_at_length(
+def test_frequencies_match_the_posterior_at_length(
     corpus: Corpus, model: str, candidates: int, thinning: int
 ) -> None:
     settings = Settings(model, candidates=candidates)
@@ -71,7 +71,7 @@ def test_frequencies_are_those_of_the_posterior_at_length(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
-def test_frequencies_without_the_outgoing_jump_are_not(candidates: int) -> None:
+def test_frequencies_without_the_outgoing_jump_do_not_match(candidates: int) -> None:
     settings = Settings(BHMM, jump=0.2, candidates=candidates, mutant=NO_OUTGOING)
     expected = posterior(CORPUS, replace(settings, mutant=""))
     [state] = draws(expected, 1, seed=1)
@@ -87,7 +87,7 @@ def test_strengths_follow_their_posterior() -> None:
     before["collocated"], before["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
     grid = np.exp((np.arange(400) + 0.5) / 400 * 14 - 9)
     logs = np.array([[strength_log_density(s, r, before) for r in grid] for s in grid])
-    # A grid of logarithms: cells are wide in proportion to their place.
+    # A logarithmic grid: the width of a cell is proportional to its value.
     weight = np.exp(logs - logs.max()) * np.outer(grid, grid)
     weight /= weight.sum()
     expected = {}

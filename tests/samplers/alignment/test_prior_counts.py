@@ -1,4 +1,4 @@
-"""Counts that links cause are those that chains keep, and a chain beside other pairs' counts is one of all pairs."""
+"""Counts of given links equal those of chains, and a chain with other pairs' counts equals a chain over all pairs."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ def options(model: str = "bhmm-f") -> AlignerOptions:
 
 
 def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
-    """Pairs of few words, some with jumps beyond the widest that is told apart, and links for them."""
+    """Pairs of few words, some with jumps beyond the widest distinguished jump, and links for them."""
     emitted = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
     conditioning = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
     links = [random.choice([-1, *range(m)]) for n, m in LENGTHS for _ in range(n)]
@@ -30,7 +30,7 @@ def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
 
 
 def part(side: Side, first: int, last: int) -> Side:
-    """Some pairs' sentences, with the words' numbers as they are."""
+    """The sentences of some pairs, with the same word numbers."""
     start, stop = side.offset[first], side.offset[last]
     return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
 
@@ -48,7 +48,7 @@ def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_chain_beside_others_counts_what_one_of_all_pairs_does(seed: int) -> None:
+def test_a_chain_with_prior_counts_has_the_counts_of_one_over_all_pairs(seed: int) -> None:
     direction, links = random_direction(Random(seed))
     emitted, conditioning = direction.emitted, direction.conditioning
     cut = 4
@@ -79,7 +79,7 @@ def test_weights_and_differences() -> None:
         without(expected, some)
 
 
-def test_prior_counts_are_for_the_model_whose_counts_it_holds() -> None:
+def test_prior_counts_are_rejected_for_another_model() -> None:
     direction, links = random_direction(Random(1))
     with pytest.raises(AlignmentInputError, match="for bhmm-f, not for bhmm"):
         build(options("bhmm"), direction, counts_for(direction, links))
@@ -99,7 +99,7 @@ def test_only_spaces_and_tabs_separate_words() -> None:
     assert read_side(["A\u00a0b a\u00a0B"]).vocabulary == ("a\u00a0b",)
 
 
-def test_lower_case_makes_no_word_longer_than_stores_take() -> None:
+def test_lowercasing_makes_no_word_longer_than_stores_allow() -> None:
     grows = "\u0130" * 512
     assert len(grows.encode()) == 1024
     assert fold(grows) == grows

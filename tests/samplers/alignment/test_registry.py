@@ -1,4 +1,4 @@
-"""The aligner's models are entries of a registry: what runs them and what describes them asks for no name."""
+"""The aligner's models are registry entries: no code that runs or describes them depends on their names."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ LAST = "last"
 
 
 def last_words() -> Steps:
-    """A model without parameters: every word is linked to the last word of the other side."""
+    """A model without parameters that links every word to the last word of the other side."""
 
     def start(direction, options, seed):
         lengths = np.diff(direction.sides.conditioning_offset)
@@ -47,14 +47,14 @@ def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
     return AlignerOptions(LAST, sweeps or 3, 1, burn_in=0, thinning=1, candidates=7, lexical=0.1, similarity=0.0)
 
 
-def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
     request = Request(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
     assert described_default("candidates") == "0; 2 for bhmm-z; 7 for last"
 
 
-def test_what_help_texts_say() -> None:
+def test_help_texts_list_the_models() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
     assert described_default("chains") == "9; 1 for bhmm, bhmm-z; 4 for itg"
     assert described_default("candidates") == "0; 2 for bhmm-z"
@@ -62,7 +62,7 @@ def test_what_help_texts_say() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_options_are_the_model_s_but_for_those_that_are_named(model: str) -> None:
+def test_options_are_the_model_s_except_the_given_ones(model: str) -> None:
     usual = options_for(model, 100)
     assert usual.model == model
     chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
@@ -72,7 +72,7 @@ def test_options_are_the_model_s_but_for_those_that_are_named(model: str) -> Non
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_kernels_have_the_three_words_of_every_sampler(model: str) -> None:
+def test_models_have_the_three_functions_of_every_sampler(model: str) -> None:
     from hierogram.samplers.alignment.bitext import make_direction, read_side
 
     direction = make_direction(read_side(["a b", "b"]), read_side(["x y", "y"]))

@@ -1,4 +1,4 @@
-"""Where chains start and what they count in: Model 1, similarity of words, the table of word pairs."""
+"""Initial states of chains: Model 1, word similarity, and the table of word pairs."""
 
 from collections import defaultdict
 
@@ -33,7 +33,7 @@ SENTENCES = [
 
 
 def key_of(conditioning_word: int, word: int) -> np.uint64:
-    """A kernel's result comes back as a plain integer."""
+    """The key of a word pair as a plain integer."""
     return np.uint64(pair_key(conditioning_word, word))
 
 
@@ -60,13 +60,13 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, itera
 
 @pytest.mark.parametrize("with_no_word", [False, True])
 @pytest.mark.parametrize("iterations", [1, 5])
-def test_model_1_is_that_of_dictionaries(with_no_word: bool, iterations: int) -> None:
+def test_model_1_matches_a_dictionary_implementation(with_no_word: bool, iterations: int) -> None:
     emitted, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
     found = model1_links(make_sides(emitted, words), len(words.vocabulary), with_no_word, iterations)
     assert found.tolist() == model1_by_dictionary(SENTENCES, with_no_word, iterations)
 
 
-def test_model_1_finds_more_word_pairs_than_its_table_first_holds() -> None:
+def test_model_1_finds_more_word_pairs_than_its_initial_table_holds() -> None:
     words = [f"w{k}" for k in range(200)]
     lines = [" ".join(words[k : k + 40]) for k in range(0, 160, 8)] + words
     side = read_side(lines)
@@ -75,7 +75,7 @@ def test_model_1_finds_more_word_pairs_than_its_table_first_holds() -> None:
     assert found.tolist() == positions
 
 
-def test_random_links_are_uniform_and_as_often_none_as_asked() -> None:
+def test_random_links_are_uniform_with_the_requested_share_of_none() -> None:
     side = read_side(["a b c d"] * 5_000)
     links = random_links(make_sides(side, side), np.uint64(1), 0.2)
     shares = np.bincount(links + 1, minlength=5) / len(links)
@@ -85,7 +85,7 @@ def test_random_links_are_uniform_and_as_often_none_as_asked() -> None:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.booleans()), max_size=900))
-def test_the_table_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
+def test_the_table_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(4, CONDITIONING)
     conditioning_words["prior"] = 2.0
@@ -111,7 +111,7 @@ def test_the_table_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
     assert probability == (linked.get((1, 7), 0) + 0.5) / (conditioning_words[1]["links"] + 2.0)
 
 
-def test_pairs_beyond_a_full_start_are_found_and_taken_out() -> None:
+def test_pairs_beyond_a_full_start_are_found_and_removed() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = range(700)
@@ -123,7 +123,7 @@ def test_pairs_beyond_a_full_start_are_found_and_taken_out() -> None:
     assert pairs.registers[TAKEN] == 350
 
 
-def test_pairs_that_are_searched_from_one_row_on_leave_one_by_one() -> None:
+def test_pairs_with_one_home_row_are_removed_one_by_one() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = np.random.default_rng(1).choice(1 << 30, 700, replace=False).tolist()
@@ -145,7 +145,7 @@ def similarity_of(one: str, other: str) -> float:
     return weight / 2
 
 
-def test_words_spelled_alike_are_favoured() -> None:
+def test_similar_spelling_is_favored() -> None:
     assert similarity_of("1492", "1492") == similarity_of(",", ",") == 1.0
     assert similarity_of("Paris", "paris") == 1.0
     assert similarity_of("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
@@ -156,7 +156,7 @@ def test_words_spelled_alike_are_favoured() -> None:
     assert similarity_of("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
 
 
-def test_many_favoured_pairs_outgrow_the_first_table() -> None:
+def test_many_favored_pairs_make_the_table_grow() -> None:
     emitted = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
     words = read_side(" ".join(f"wordy{k}" for k in range(60)) for _ in range(2))
     conditioning_words = np.zeros(61, CONDITIONING)

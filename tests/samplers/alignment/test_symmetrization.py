@@ -1,4 +1,4 @@
-"""Both directions made one, against code on sets that follows the descriptions line by line."""
+"""Symmetrization of both directions, against set-based code that follows the published descriptions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def by_sets(method: str, forward: Links, backward: Links, height: int, width: int) -> Links:
-    """Koehn et al. (2003), and the pseudocode that goes with it."""
+    """The links by Koehn et al. (2003) and its pseudocode."""
     kept = forward & backward
     union = forward | backward
     if method == "intersect":
@@ -54,7 +54,7 @@ def by_sets(method: str, forward: Links, backward: Links, height: int, width: in
 
 @st.composite
 def both_directions(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
-    """For each of some pairs: each target word's source position (or -1), and each source word's target position."""
+    """Links of some pairs: each target word's source position (or -1), and each source word's target position."""
     forward, backward = [], []
     for _ in range(draw(st.integers(1, 4))):
         height, width = draw(st.integers(0, 7)), draw(st.integers(0, 7))
@@ -78,7 +78,7 @@ def pairs_of(links: LinkList) -> list[list[tuple[int, int]]]:
 
 @settings(deadline=None)
 @given(both_directions(), st.sampled_from(sorted(METHODS)))
-def test_arrays_say_what_sets_say(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
+def test_arrays_match_sets(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
     forward, backward = directions
     found = symmetrize(method, flat(forward), flat(backward), offsets(backward), offsets(forward))
     for links, to_source, to_target in zip(pairs_of(found), forward, backward, strict=True):
@@ -93,7 +93,7 @@ def test_arrays_say_what_sets_say(directions: tuple[list[list[int]], list[list[i
 
 
 def test_a_known_example() -> None:
-    # One link in common, a neighbour of it, a far link of free words, a far link of a word that has one.
+    # One common link, a neighbor of it, a far link of free words, a far link of a word that already has one.
     forward = np.array([0, 1, 1, 3, -1], np.int16)
     backward = np.array([0, -1, -1, -1], np.int16)
     found = {
@@ -106,14 +106,14 @@ def test_a_known_example() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_likely_links_are_those_of_the_mean(seed: int) -> None:
+def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
     random = np.random.default_rng(seed)
     lengths = [(int(random.integers(0, 6)), int(random.integers(0, 6))) for _ in range(5)]
     source = read_side(" ".join("a" * height) for height, _ in lengths)
     target = read_side(" ".join("b" * width) for _, width in lengths)
     rows: list[tuple[np.ndarray, np.ndarray]] = []
     for height, width in lengths:
-        # Of each word: the probabilities of all links, and of none.
+        # For each word, the probabilities of all links and of none.
         of_target = random.dirichlet(np.full(height + 1, 0.2), width)[:, :height].astype(np.float32)
         of_source = random.dirichlet(np.full(width + 1, 0.2), height)[:, :width].astype(np.float32)
         rows.append((of_target, of_source))
@@ -134,7 +134,7 @@ def test_likely_links_are_those_of_the_mean(seed: int) -> None:
 
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
-    """Both directions' marginals of one sample, with these means; `mean` has a row for each source word."""
+    """Both directions' marginals of one sample with these means; `mean` has a row for each source word."""
     height, width = mean.shape
     cells = mean.T.astype(np.float32).ravel(), mean.astype(np.float32).ravel()
     return [
@@ -143,7 +143,7 @@ def of_one_pair(mean: np.ndarray) -> list[Marginals]:
     ]
 
 
-def test_a_link_grows_beside_a_likely_one_to_a_free_word() -> None:
+def test_a_link_grows_next_to_a_likely_one_to_a_free_word() -> None:
     def decoded(*rows: list[float]) -> list[tuple[int, int]]:
         mean = np.array(rows)
         source, target = read_side(["a b c"[: 2 * len(rows) - 1]]), read_side(["x y z"[: 2 * len(rows[0]) - 1]])
@@ -153,15 +153,15 @@ def test_a_link_grows_beside_a_likely_one_to_a_free_word() -> None:
     assert decoded([0.1, 0.3, 0.6]) == [(0, 1), (0, 2)]
     assert decoded([0.6], [0.3], [0.3]) == [(0, 0), (1, 0)]
     assert decoded([0.1], [0.3], [0.6]) == [(1, 0), (2, 0)]
-    # Too unlikely; no neighbour; a neighbour on the diagonal alone; both words have links.
+    # Too unlikely; no neighbor; only a diagonal neighbor; both words have links.
     assert decoded([0.6, 0.15]) == [(0, 0)]
     assert decoded([0.6, 0.1, 0.3]) == [(0, 0)]
     assert decoded([0.6, 0.1], [0.1, 0.3]) == [(0, 0)]
     assert decoded([0.6, 0.3], [0.1, 0.6]) == [(0, 0), (1, 1)]
 
 
-def test_as_many_links_as_can_be_likely_have_room() -> None:
-    # Two links of each word with just over half of the probability that decodes them.
+def test_the_maximum_number_of_likely_links_fits() -> None:
+    # Each word has two links just above half of the decoding probability.
     source, target = read_side(["a b"]), read_side(["x y"])
     even = [Marginals(np.full(4, 0.45, np.float32), np.full(2, 0.1, np.float32), np.ones(1, np.int64)) for _ in "fb"]
     assert pairs_of(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]

@@ -1,4 +1,4 @@
-"""What the tests of randomized pruning share: small charts with all that can be known of them by enumeration."""
+"""Small charts for the tests of randomized pruning, with all derivations enumerated."""
 
 import pickle
 from collections.abc import Callable
@@ -14,8 +14,11 @@ from hierogram.samplers.charts.pruning.systems import PairSystem, System
 
 
 class Known(NamedTuple):
-    """A chart: its system; its classes, each with the values of all variables, bool[V], and its summed weight; and what
-    is expected of the classes given by number."""
+    """A chart with its enumeration.
+
+    Its system; its classes, each with the values of all variables, bool[V], and its summed weight; and the expected
+    features of given classes.
+    """
 
     system: System
     values: np.ndarray
@@ -25,13 +28,13 @@ class Known(NamedTuple):
 
 @cache
 def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
-    """The classes of derivations of a whole pair, which many tests ask for."""
+    """The classes of derivations of a whole pair, which many tests need."""
     pair = pickle.loads(pickled)
     return list(bitexts.classes(pair)[pair.whole].items())
 
 
 def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
-    """A pair with these variables; all pairs of words unless given."""
+    """A pair with these variables; by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
     found = _enumerated(pickle.dumps(pair))
@@ -57,7 +60,7 @@ def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
 
 
 def small_charts() -> list[Known]:
-    """Few variables, for exact matrices."""
+    """Charts with few variables, for exact matrices."""
     diagonal = np.array([(0, 0), (1, 1), (2, 2), (1, 2)])
     return [
         known_pair(random_pair(ITG, (2, 2), 51)),
@@ -69,7 +72,7 @@ def small_charts() -> list[Known]:
 
 
 def charts() -> list[Known]:
-    """Larger ones, for long runs."""
+    """Larger charts, for long runs."""
     likely = np.array([(0, 0), (1, 1), (2, 2), (3, 3), (3, 2)])
     return [
         known_pair(random_pair(ITG, (4, 4), 61), likely),

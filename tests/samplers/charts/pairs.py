@@ -1,4 +1,4 @@
-"""Pairs that the tests of charts share, for kernels and for the enumeration."""
+"""Pairs for the tests of charts, for kernels and for the enumeration."""
 
 import numpy as np
 from tests.reference.charts.bitexts import ANY, Pair
@@ -18,11 +18,11 @@ MIXED = [
     ([X1, ANY, X2, X3], [X2, X1, ANY, X3], 0.35),
     ([0, X1, 2], [1, X1], 0.7),
 ]
-"""Rules of one to three nonterminals that mix them with words, and one of words alone."""
+"""Rules of one to three nonterminals mixed with words, and one rule of words only."""
 
 
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:
-    """A pair of words 0 to 2 and random weights of emissions."""
+    """A pair of words 0 to 2 with random weights of emissions."""
     random = np.random.default_rng(seed)
     n, m = size
     return Pair(
@@ -37,7 +37,7 @@ def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool
 
 
 def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
-    """The pair as kernels take it."""
+    """The pair in the kernels' format."""
     random = np.random.default_rng(len(pair.source))
     n, m = len(pair.source), len(pair.target)
     rules = make_rules([rule[:2] for rule in pair.rules], np.array([rule[2] for rule in pair.rules]), pair.empty_sides)

@@ -1,4 +1,4 @@
-"""A small context-free grammar that the tests of charts share, for kernels and for the enumeration."""
+"""A small context-free grammar for the tests of charts, for kernels and for the enumeration."""
 
 import numpy as np
 from tests.reference.charts.sentences import Grammar
@@ -22,11 +22,11 @@ GRAMMAR = Grammar(
     lexical=[(0, 0, 0.3), (0, 1, 0.1), (1, 0, 0.2), (1, 1, 0.35), (2, 1, 0.4), (2, 0, 0.05)],
     unary=[(0, 1, 0.1), (0, 2, 0.15), (1, 2, 0.2)],
 )
-"""Labels 0 to 2, and 3, which stands inside a fragment."""
+"""Labels 0 to 2, and 3, which is internal to a fragment."""
 
 
 def sentence_of(words: list[int]) -> Sentence:
-    """The sentence as kernels take it, its root label 0."""
+    """The sentence in the kernels' format, its root label 0."""
     grammar = make_grammar(
         GRAMMAR.labels,
         GRAMMAR.symbols,
@@ -38,5 +38,5 @@ def sentence_of(words: list[int]) -> Sentence:
 
 
 def system_of(words: list[int], spans: np.ndarray) -> SentenceSystem:
-    """The sentence to be pruned by these spans."""
+    """A system that prunes the sentence with these spans."""
     return SentenceSystem(sentence_of(words), spans.reshape(-1, 2), (len(GRAMMAR.lexical), len(GRAMMAR.binary)))

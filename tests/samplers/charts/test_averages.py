@@ -1,4 +1,4 @@
-"""What masks say together: the mean, its error, and the share that the masks of one selection keep."""
+"""Statistics of masks: the mean, its error, and the share covered by the masks of one selection."""
 
 import numpy as np
 import pytest
@@ -26,8 +26,11 @@ def mask(value: float, weight: float, selection: np.ndarray, positive: list[int]
 
 
 def some_steps() -> list[Pruned]:
-    """Selection A came four times, with two masks of weights 1 and 3; B and C once each. Of seven derivations drawn
-    from the charts of B and C after the first step, five are kept by masks of A."""
+    """Return steps of three selections.
+
+    Selection A occurs four times, with two masks of weights 1 and 3; B and C once each. Five of the seven derivations
+    drawn from the charts of B and C after the first step are covered by masks of A.
+    """
     first = mask(1.0, 1, A, [1, 1, 0], [[1, 1, 1], [1, 1, 0]])
     return [
         mask(50.0, 1, B, [0, 0, 0], [[0, 0, 0]]),
@@ -40,15 +43,15 @@ def some_steps() -> list[Pruned]:
     ]
 
 
-def test_the_share_of_a_selection_is_that_of_derivations_drawn_elsewhere() -> None:
+def test_the_share_of_a_selection_is_estimated_from_derivations_drawn_elsewhere() -> None:
     found = cover(some_steps())
     assert found.log_total == pytest.approx(np.log(4))
     assert found.share == pytest.approx(5.5 / 8)
-    # Two steps were asked: batches of one.
+    # Two steps remain: batches of one.
     assert found.error == pytest.approx(np.hypot(1 / 8, np.std([2 / 3, 3 / 4], ddof=1) / np.sqrt(2)))
 
 
-def test_where_no_other_selection_came_each_step_counts_once() -> None:
+def test_without_another_selection_each_step_counts_once() -> None:
     steps = [step for step in some_steps() if step.selection == A.tobytes()]
     found = cover(steps)
     assert found.log_total == pytest.approx(np.log(4))
@@ -57,8 +60,8 @@ def test_where_no_other_selection_came_each_step_counts_once() -> None:
     assert np.isnan(averages(steps)[1]).all()
 
 
-def test_selections_are_weighed_by_what_they_leave_out() -> None:
-    """B keeps 3 of what A keeps 4 of, C keeps 1."""
+def test_selections_are_weighted_by_what_they_leave_out() -> None:
+    """B covers 3 for every 4 that A covers, C covers 1."""
     steps = some_steps()
     share = 5.5 / 8 * np.array([1, 3 / 4, 1 / 4])
     weight = np.array([4, 2, 1]) / (1 - share) ** 2
@@ -73,7 +76,7 @@ def test_selections_are_weighed_by_what_they_leave_out() -> None:
     assert error == pytest.approx([np.sqrt(kept * spread + (1 - kept) * chance)])
 
 
-def test_errors_of_steps_are_those_of_batches() -> None:
+def test_errors_of_steps_are_batch_errors() -> None:
     rows = np.random.default_rng(1).normal(size=(10_000, 2))
     assert batch_error(rows) == pytest.approx(0.01, rel=0.3)
     assert np.isnan(batch_error(rows[:1])).all()
@@ -82,14 +85,15 @@ def test_errors_of_steps_are_those_of_batches() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", [0, 1, 3], ids=["ITG", "mixed rules with empty sides", "sentence"])
-def test_the_errors_that_are_told_are_about_the_real_ones(number: int, chains: int) -> None:
-    """Of 60 runs: what the means and the whole weight are off, beside what is told."""
+def test_reported_errors_are_close_to_the_real_ones(number: int, chains: int) -> None:
+    """Over 60 runs, compare the actual errors of the means and the total weight with the reported ones."""
     known = charts()[number]
     exact = known.expected(np.arange(len(known.weights)))
     total = np.log(known.weights.sum()) + known.system.log_scale
     means, totals = [], []
     for seed in range(60):
-        # With more masks, two chains see nearly every mask of the last two, and little is left to be told.
+        # With more masks, two chains see nearly every mask of the last two selections, and little error remains to
+        # report.
         masks = 16 if chains == 2 and number > 0 else 50
         steps = chained(PruningKernel(known.system, number, chains), masks, key=seed)
         (mean, error), most = averages(steps), cover(steps)

@@ -1,4 +1,4 @@
-"""Hypergraphs of sentence pairs under every kind of mask equal the enumeration of the derivations that agree."""
+"""Hypergraphs of sentence pairs under every kind of mask equal the enumeration of the agreeing derivations."""
 
 from itertools import product
 
@@ -22,7 +22,7 @@ ALL_MASKS = [
     (random_pair(MIXED, (4, 3), 7), 60),
     (random_pair(MIXED, (4, 4), 8, empty_sides=False), 60),
 ]
-"""Pairs, and how many masks drawn at random (None: all of them)."""
+"""Pairs, and the number of masks drawn at random (None: all of them)."""
 
 
 def masks(pair: Pair, number: int | None) -> list[np.ndarray]:
@@ -70,7 +70,7 @@ def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> No
     assert with_derivations > 5
 
 
-def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
+def test_the_items_of_a_mask_contain_positive_pairs_wholly_or_not_at_all() -> None:
     pair = random_pair(ITG, (5, 4), 9)
     rules, words = compiled(pair)
     for fixed in masks(pair, 12):
@@ -86,7 +86,7 @@ def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
-def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> None:
+def test_outside_sums_cover_everything_around_an_item(pair: Pair) -> None:
     rules, words = compiled(pair, scaled=False)
     task = unmasked(rules, words, pair.empty_sides)
     bitext = PairBuilder().build(task)
@@ -97,12 +97,12 @@ def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> Non
         assert scores.outside[item] * scores.inside[item] == pytest.approx(with_item, rel=1e-10, abs=1e-300)
 
 
-def test_a_chart_of_more_edges_than_it_may_have_is_not_made() -> None:
+def test_a_chart_with_too_many_edges_is_not_built() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
     task = unmasked(rules, words, False)
     edges = PairBuilder().build(task).graph.edges
-    # Twice as many tails have room as well.
+    # Room for twice as many tails is also enough.
     assert PairBuilder(2 * edges).build(task).graph.edges == edges
     with pytest.raises(ChartTooLargeError):
         PairBuilder(edges - 1).build(task)
@@ -121,7 +121,7 @@ def test_draws_have_their_probabilities() -> None:
     assert (np.abs(counts / draws - scores.expected) < 5 * error).all()
 
 
-def test_bispans_that_are_not_kept_have_no_derivations() -> None:
+def test_excluded_bispans_have_no_derivations() -> None:
     pair = random_pair(ITG, (2, 3), 41)
     rules, words = compiled(pair, scaled=False)
     random = np.random.default_rng(1)

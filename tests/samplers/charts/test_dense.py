@@ -1,4 +1,4 @@
-"""Charts without edges equal the enumeration of all derivations, and the charts that have edges."""
+"""Charts without edges equal the enumeration of all derivations, and the charts with edges."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ FRAMES = [
     ([X1, X2], [0, X2, 1, X1], 0.55),
     ([X1, X2], [0, X1, X2, 1], 0.8),
 ]
-"""Rules without source words; the last one has words on both ends and is no frame."""
+"""Rules without source words. The last one has words on both ends, so it is not a frame."""
 OTHERS = [
     ([X1, X2], [X1, X2], 0.15),
     ([X1, X2], [X2, X1], 0.1),
@@ -54,7 +54,7 @@ OTHERS = [
 
 
 def sides_of(rules: list) -> RuleSides:
-    """Learned rules as the kernels take them."""
+    """Learned rules in the kernels' format."""
     columns = []
     for side in (0, 1):
         symbols = [symbol for rule in rules for symbol in rule[side]]
@@ -80,7 +80,7 @@ def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
 
 
 def test_sums_equal_those_of_charts_with_edges() -> None:
-    """Of pairs that are too large to enumerate: more than one block of columns, and negligible bispans."""
+    """Pairs too large to enumerate: more than one block of columns, and negligible bispans."""
     rules = OTHERS + FRAMES
     for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):
         pair: Pair = random_pair(OF_THE_BASE + rules, size, 7, empty_sides=False)
@@ -93,7 +93,7 @@ def test_sums_equal_those_of_charts_with_edges() -> None:
         scores = score(bitext.graph)
         found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
         assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)
-        # Of what is expected, negligible bispans are left out.
+        # The expectations exclude negligible bispans.
         links = expected_emissions(bitext, scores.expected, task).links
         np.testing.assert_allclose(found.together, links, atol=1e-7)
         uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], scores.expected, len(table.weight))

@@ -1,4 +1,4 @@
-"""Doubts: messages between words beside the enumeration of all one-to-one links."""
+"""Doubts: message passing between words against the enumeration of all one-to-one links."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ def weights(size: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_messages_are_those_of_the_definition(size: tuple[int, int]) -> None:
+def test_messages_follow_the_definition(size: tuple[int, int]) -> None:
     given = weights(size, 3)
     np.testing.assert_allclose(unlinked(*given), by_messages(*given, rounds=20), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_where_emissions_form_a_tree_messages_are_exact(seed: int) -> None:
+def test_messages_are_exact_if_emissions_form_a_tree(seed: int) -> None:
     pairs, source_nulls, target_nulls = weights((4, 4), seed)
     tree = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]])
     given = pairs * tree, source_nulls, target_nulls
@@ -31,13 +31,13 @@ def test_where_emissions_form_a_tree_messages_are_exact(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_elsewhere_messages_are_near(seed: int) -> None:
+def test_messages_are_close_otherwise(seed: int) -> None:
     given = weights((4, 5), seed)
     assert np.abs(unlinked(*given) - enumerated(*given)).max() < 0.15
 
 
-def test_a_word_is_doubted_where_its_partner_is_wanted_elsewhere() -> None:
-    """Alone both words would prefer each other; but then a third word is left with nothing."""
+def test_a_word_is_doubted_if_its_partner_is_preferred_by_another() -> None:
+    """Both words prefer each other in isolation, but then a third word has no partner."""
     pairs = np.array([[0.5, 0.01], [0.1, 0.0]])
     nulls = np.full(2, 1e-5)
     assert unlinked(pairs, nulls, nulls)[0, 0] > 0.9
@@ -49,7 +49,7 @@ def test_words_without_another_choice_have_finite_doubts() -> None:
     assert unlinked(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
 
 
-def test_the_doubts_of_links_are_those_of_their_words_and_a_little_more() -> None:
+def test_doubts_of_links_slightly_exceed_those_of_their_words() -> None:
     for known in charts()[:3]:
         assert isinstance(known.system, PairSystem)
         words, (i, x) = known.system.words, known.system.links.T
@@ -57,7 +57,7 @@ def test_the_doubts_of_links_are_those_of_their_words_and_a_little_more() -> Non
         np.testing.assert_allclose(known.system.doubts(), expected + 0.005)
 
 
-def test_links_that_are_known_not_to_be_leave_their_words_to_others() -> None:
+def test_links_known_to_be_absent_leave_their_words_to_others() -> None:
     changed = 0
     for known in charts()[:3]:
         assert isinstance(known.system, PairSystem)

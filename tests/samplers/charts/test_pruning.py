@@ -1,4 +1,4 @@
-"""Randomized pruning: what a step is, that the chain leaves p(T) invariant, and that its means are the expectations."""
+"""Randomized pruning: the steps, invariance of p(T) under the chain, and convergence of its means."""
 
 from itertools import combinations, permutations
 
@@ -32,14 +32,14 @@ LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "sentence")
 
 
 def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]]:
-    """All selections that may come next, each as likely [BPK09 §3.2]."""
+    """All possible next selections, each equally likely [BPK09 §3.2]."""
     others = tuple(v for v in range(variables) if v not in selected)
     size = len(selected) - len(others)
     return [tuple(sorted(others + part)) for part in combinations(selected, size)]
 
 
 def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
-    """All selections, with their probabilities, where so many variables are freed by doubts, one after the other."""
+    """The probability of each selection if `free` variables are freed by doubt, one after the other."""
     variables = range(len(doubts))
     found: dict[tuple[int, ...], float] = {}
     for order in permutations(variables, free):
@@ -53,7 +53,7 @@ def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
 
 
 def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
-    """The selections that may come after one, with their probabilities."""
+    """The probability of each selection that may follow one."""
     doubts = known.system.doubts()
     if doubts is None:
         options = following(selection, known.system.variables)
@@ -62,7 +62,7 @@ def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], flo
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
-def test_selections_keep_their_size_and_take_in_all_others(variables: int) -> None:
+def test_selections_keep_their_size_and_reach_all_others(variables: int) -> None:
     selected = first_selection(variables, 2, Key(1, 0, 0))
     size = selected_size(variables, 2)
     assert 0 < size < variables
@@ -74,7 +74,7 @@ def test_selections_keep_their_size_and_take_in_all_others(variables: int) -> No
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """Of four or more, two at least: a third with binary rules, a quarter with ternary ones."""
+    """Of four or more variables at least two are free: a third with binary rules, a quarter with ternary ones."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
@@ -83,7 +83,7 @@ def test_larger_rules_leave_fewer_variables_free() -> None:
 
 
 def test_a_long_chain_frees_more_at_wide_steps() -> None:
-    """Half as many again at every fourth; seven tenths at steps 8, 16 and so on; one is selected at least."""
+    """Half as many more at every fourth step, 70 % at steps 8, 16 and so on; at least one variable is selected."""
     free = {
         (most, step): [free_size(np.full(v, 0.001), most, step) for v in range(13)]
         for most in (2, 3)
@@ -103,8 +103,8 @@ def test_a_long_chain_frees_more_at_wide_steps() -> None:
     assert {size for step, size in found.items() if step % 4} == {33}
 
 
-def test_as_many_are_free_as_are_in_doubt() -> None:
-    """The sum of doubts, rounded up, and one more at wide steps; up to half of all, and two thirds."""
+def test_the_number_of_free_variables_follows_the_doubts() -> None:
+    """The sum of doubts, rounded up, and one more at wide steps; up to a half or two thirds of all variables."""
     for number in range(1, 21):
         doubts = np.full(20, (number - 0.5) / 20)
         assert free_size(doubts, 2, 1) == min(max(number, 7), 10)
@@ -116,7 +116,7 @@ def test_as_many_are_free_as_are_in_doubt() -> None:
     assert free_size(np.full(21, 0.9), 2, 4) == 14
 
 
-def test_the_largest_rules_without_words_of_their_own_say_how_charts_grow() -> None:
+def test_the_largest_rules_without_words_determine_how_charts_grow() -> None:
     def most(*sides: tuple[list[int], list[int]]) -> int:
         return branching(make_rules(list(sides), np.ones(len(sides)), empty_sides=True))
 
@@ -136,7 +136,7 @@ def test_fewer_than_two_variables_are_not_selected() -> None:
         assert not next_selection(selected, Key(1, 0, 1)).any()
 
 
-def test_each_next_selection_is_as_likely() -> None:
+def test_next_selections_are_equally_likely() -> None:
     start = first_selection(6, 2, Key(3, 0, 0))
     options = following(tuple(np.flatnonzero(start).tolist()), 6)
     drawn = [tuple(np.flatnonzero(next_selection(start, Key(3, 1, step))).tolist()) for step in range(6000)]
@@ -164,8 +164,8 @@ def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step))).tolist())
 
 
-def test_each_derivation_that_is_drawn_has_its_probability() -> None:
-    """Of the whole chart, so that every assignment may come."""
+def test_drawn_derivations_have_their_probabilities() -> None:
+    """Derivations of the whole chart, so that every assignment is possible."""
     known = charts()[0]
     nothing = np.zeros(known.system.variables, bool)
     scores = score(known.system.build(nothing, nothing))
@@ -180,8 +180,8 @@ def test_each_derivation_that_is_drawn_has_its_probability() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
-    """Soft counts are those of the new selection at the old values; all values are then read from what is drawn."""
+def test_a_step_follows_the_model_page(number: int, chains: int) -> None:
+    """Soft counts use the new selection with the old values. All values are then read from the drawn derivation."""
     known = charts()[number]
     kernel = PruningKernel(known.system, number, chains)
     doubts = known.system.doubts() if chains == 1 else two_starts(known.system).doubts
@@ -212,7 +212,7 @@ def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
             changed += (values != before).any()
         state = after
     assert changed > 3
-    # Charts of pairs are not made again.
+    # Charts of pairs are not rebuilt.
     assert (again > 20) == (doubts is not None)
 
 
@@ -234,8 +234,8 @@ def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
-    """Each derivation that was drawn is used once: the next state of one mask is independent of the one before."""
+def test_draws_from_a_remembered_mask_have_their_probabilities() -> None:
+    """Each drawn derivation is used once: the next state of a mask is independent of the previous one."""
     known = charts()[0]
     doubts = known.system.doubts()
     assert doubts is not None
@@ -262,7 +262,7 @@ def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
 
 @pytest.mark.parametrize("number", range(5), ids=KINDS)
 def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None:
-    """States are a selection and a class of derivations; the probabilities are those of the compiled charts."""
+    """States are pairs of a selection and a class of derivations, with the probabilities of the compiled charts."""
     known: Known = small_charts()[number]
     variables = known.system.variables
     selections = list(combinations(range(variables), selected_size(variables, known.system.branching)))
@@ -270,7 +270,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     posterior = known.weights / known.weights.sum()
     scale = np.exp(known.system.log_scale)
     kernels = {}
-    # With two chains more are free at some steps.
+    # With two chains, some steps free more variables.
     started = two_starts(known.system).doubts
     sizes = () if started is None else (free_size(started, known.system.branching, step) for step in (1, 4, 8))
     others = {chosen for free in sizes for chosen in combinations(range(variables), variables - free)}
@@ -295,7 +295,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     stationary = np.outer(often, posterior).ravel()
     np.testing.assert_allclose(stationary @ whole, stationary, atol=1e-10)
     if number == 4:
-        # Seven of nine variables are selected, and some share a word: no two masks of a row reach all classes.
+        # Seven of nine variables are selected, and some share a word: no two consecutive masks reach all classes.
         return
     reached = np.linalg.matrix_power(whole / 2 + np.eye(len(whole)) / 2, 4096)
     reached = reached.reshape(len(whole), len(selections), classes).sum(axis=1)
@@ -304,7 +304,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_long_run_means_are_the_exact_expectations(number: int) -> None:
+def test_long_run_means_equal_the_exact_expectations(number: int) -> None:
     known = charts()[number]
     mean, error = averages(chained(PruningKernel(known.system, number, chains=2), 2500, key=7))
     exact = known.expected(np.arange(len(known.weights)))
@@ -321,8 +321,8 @@ def test_without_variables_one_mask_is_exact() -> None:
 
 
 @pytest.mark.parametrize("number", range(3), ids=LARGER[:3])
-def test_masks_of_one_selection_make_up_the_whole(number: int) -> None:
-    """Once all masks of a selection have come, they say exactly what is expected."""
+def test_masks_of_one_selection_cover_everything(number: int) -> None:
+    """After all masks of a selection, the estimates equal the expectations."""
     known = charts()[number]
     rng = np.random.default_rng(number)
     variables = known.system.variables

@@ -1,4 +1,4 @@
-"""Where the sides of rules may stand: no place that enumeration finds is left out, and most others are."""
+"""Possible positions of rule sides: all that enumeration finds are kept, and most others are excluded."""
 
 from itertools import product
 
@@ -13,7 +13,7 @@ SIDES = [[], [0], [0, 1], [ANY, 1], [X1], [X1, 0], [0, X1, 1], [X1, 0, 1, X2], [
 
 
 def ends(side: list[int], words: list[int], start: int, least: int) -> set[int]:
-    """All ends of a side that starts there."""
+    """All ends of a side that starts at a position."""
     found = {start}
     for symbol in side:
         if symbol < 0 and symbol != ANY:
@@ -24,7 +24,7 @@ def ends(side: list[int], words: list[int], start: int, least: int) -> set[int]:
 
 
 @pytest.mark.parametrize("empty_sides", [False, True])
-def test_no_place_is_left_out(empty_sides: bool) -> None:
+def test_no_possible_position_is_excluded(empty_sides: bool) -> None:
     source, target = [0, 1, 0, 0, 1], [1, 1, 0, 1]
     sides = list(product(SIDES, SIDES))
     rules = make_rules(sides, np.ones(len(sides)), empty_sides)

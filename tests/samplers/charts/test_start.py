@@ -1,4 +1,4 @@
-"""Where chains start: variables that can be positive together, and two readings where they cannot all be."""
+"""Initial states of chains: variables that can be positive together, and two readings if they cannot all be."""
 
 from functools import cache
 from itertools import combinations
@@ -11,7 +11,7 @@ from tests.samplers.charts.pairs import ITG, random_pair
 from hierogram.samplers.charts.pruning.chain import PruningKernel, one_start, two_starts
 
 INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
-"""No ITG has the first four links together, and every ITG has any three of them."""
+"""No ITG allows the first four links together, and every ITG allows any three of them."""
 
 
 @cache
@@ -22,12 +22,12 @@ def inside_out(seed: int) -> Known:
 
 
 def weight(known: Known, positive: np.ndarray) -> float:
-    """The summed weight of the derivations that have these variables positive."""
+    """The summed weight of the derivations in which these variables are positive."""
     return float(known.weights[known.values[:, positive].all(axis=1)].sum())
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_no_variable_that_can_be_positive_is_left_out(number: int) -> None:
+def test_every_variable_that_can_be_positive_is_included(number: int) -> None:
     known = charts()[number]
     [positive] = one_start(known.system).positive
     assert weight(known, positive) > 0
@@ -37,8 +37,8 @@ def test_no_variable_that_can_be_positive_is_left_out(number: int) -> None:
         assert weight(known, more) == 0
 
 
-def test_what_was_left_out_too_soon_is_taken_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The most doubtful one is left out first, though it stands in nobody's way."""
+def test_a_variable_left_out_too_early_is_taken_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most doubtful variable is left out first, although it conflicts with no other."""
     known = known_sentence([0, 1, 0, 0, 1], [(0, 2), (1, 3), (2, 5)])
     monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
     [positive] = one_start(known.system).positive
@@ -69,8 +69,8 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_both_cases_are_seen() -> None:
-    """Of these pairs, some start twice in the same place and others do not."""
+def test_both_cases_occur() -> None:
+    """Some of these pairs have two equal starts, others do not."""
     same = [
         bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
     ]
@@ -78,8 +78,8 @@ def test_both_cases_are_seen() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_may_be_left_out_is_in_doubt(seed: int) -> None:
-    """So is what the cheap model doubts once it knows what a start does not have positive."""
+def test_variables_that_may_be_left_out_are_in_doubt(seed: int) -> None:
+    """Variables that the cheap model doubts, given the negative ones of a start, are also in doubt."""
     known = inside_out(seed)
     found = two_starts(known.system)
     before = known.system.doubts()
@@ -96,7 +96,7 @@ def test_what_may_be_left_out_is_in_doubt(seed: int) -> None:
     assert (found.doubts > before).sum() >= 2
 
 
-def test_where_all_can_be_positive_nothing_is_in_doubt() -> None:
+def test_nothing_is_in_doubt_if_all_can_be_positive() -> None:
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[np.diag_indices(3)] += 1
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
@@ -105,8 +105,8 @@ def test_where_all_can_be_positive_nothing_is_in_doubt() -> None:
     np.testing.assert_allclose(found.doubts, known.system.doubts())
 
 
-def test_what_no_start_has_positive_is_in_doubt() -> None:
-    """The last two words prefer others, though the model has nothing better for them once those are taken."""
+def test_variables_positive_in_no_start_are_in_doubt() -> None:
+    """The last two words prefer others, but have no better choice once those are taken."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3

@@ -1,4 +1,4 @@
-"""The summed weight of all derivations, from masks, is that of the whole chart."""
+"""The total weight of all derivations, estimated from masks, equals that of the whole chart."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, cove
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
+def test_the_estimated_total_equals_the_whole_chart(number: int) -> None:
     known = charts()[number]
     found = estimate(known.system, 800, key=3, number=number)
     exact = np.log(known.weights.sum()) + known.system.log_scale
@@ -18,7 +18,7 @@ def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
     assert (np.abs(found.features - expected) <= 5 * found.feature_errors + 1e-9).all()
 
 
-def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:
+def test_the_total_is_the_covered_weight_over_its_share() -> None:
     for number, known in enumerate(charts()):
         steps = chained(PruningKernel(known.system, number), 8, key=5)
         most = cover(steps)
@@ -28,7 +28,7 @@ def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:
         assert found.error == pytest.approx(most.error / most.share)
 
 
-def test_a_few_masks_give_a_finite_sum() -> None:
+def test_few_masks_give_a_finite_total() -> None:
     for number, known in enumerate(charts()):
         for masks in (1, 2, 5):
             found = estimate(known.system, masks, key=1, number=number)

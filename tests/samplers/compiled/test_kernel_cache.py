@@ -1,4 +1,4 @@
-"""Kernels that several processes compile at once are kept apart, and one that is kept is there at once."""
+"""The kernel cache: concurrent compilation keeps kernels apart, and cached kernels load without compiling."""
 
 import os
 import re
@@ -21,9 +21,9 @@ from hierogram.samplers.compiled.cache import (
 )
 
 
-def test_no_process_finds_another_s_kernel_under_its_own_signature(tmp_path: Path) -> None:
+def test_concurrent_compilation_does_not_mix_up_signatures(tmp_path: Path) -> None:
     first, second, later = (CacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
-    # Both have looked into the index before either wrote to it, and the second is quicker at the end.
+    # Both read the index before either writes it, and the second process finishes first.
     first._load_index = second._load_index = dict
     save = first._save_data
 
@@ -64,7 +64,7 @@ def run(cache: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A cache that has the first kernel, and what the process printed that compiled it."""
+    """A cache with the first kernel, and the output of the process that compiled it."""
     folder = tmp_path_factory.mktemp("cache")
     (line,) = run(folder)
     return folder, line
@@ -72,12 +72,12 @@ def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture
 def cache(compiled_once: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the compiled cache."""
     return shutil.copytree(compiled_once[0], tmp_path / "cache")
 
 
 @pytest.mark.slow
-def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_after_it(
+def test_a_cached_kernel_needs_no_compiler_and_new_kernels_are_still_compiled(
     compiled_once: tuple[Path, str], cache: Path
 ) -> None:
     compiled = compiled_once[1]
@@ -88,7 +88,7 @@ def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_aft
     assert compiled_after == "4 7 7 2 1 True"
 
 
-def test_an_edit_in_a_sub_package_changes_the_digest(tmp_path: Path) -> None:
+def test_an_edit_in_a_subpackage_changes_the_digest(tmp_path: Path) -> None:
     callee = tmp_path / "forests" / "deeper" / "walk.py"
     callee.parent.mkdir(parents=True)
     callee.write_text("STEP = 1\n")
@@ -110,7 +110,7 @@ def twice():
 
 
 @pytest.mark.slow
-def test_a_kernel_of_another_part_notices_an_edit_in_its_folder(tmp_path: Path) -> None:
+def test_a_kernel_in_another_part_notices_an_edit_in_its_folder(tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "caller.py").write_text(CALLER)
@@ -126,11 +126,11 @@ def test_a_kernel_of_another_part_notices_an_edit_in_its_folder(tmp_path: Path) 
 
 
 def folders(cache: Path) -> list[Path]:
-    """The folders of a cache that are ours."""
+    """The cache folders of the current user."""
     return sorted(path for path in cache.rglob("*") if path.is_dir())
 
 
-def test_no_one_else_can_enter_the_folders_of_the_cache(compiled_once: tuple[Path, str]) -> None:
+def test_cache_folders_are_private(compiled_once: tuple[Path, str]) -> None:
     modes = {path.name: path.stat().st_mode & 0o777 for path in folders(compiled_once[0])}
     assert {"hierogram", "kernels", "forests.fragments"} <= modes.keys()
     assert set(modes.values()) == {0o700}
@@ -144,7 +144,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(
     opened = next(path for path in folders(cache) if path.name == "forests.fragments")
     opened = [opened, *opened.parents][level]
     opened.chmod(0o777)
-    # What is there would be unpickled and run.
+    # A file in it would be unpickled and executed.
     for kept in cache.rglob("*.nbi"):
         kept.write_bytes(b"not an index")
     environment = {**os.environ, "HIEROGRAM_CACHE": str(cache)}
@@ -166,7 +166,7 @@ def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytes
         check_folder(cache_folder())
 
 
-def test_the_versions_of_numba_are_those_that_were_tested() -> None:
+def test_the_installed_numba_version_is_a_tested_one() -> None:
     tested = re.search(r"Tested with numba (\S+) and (\d+)\.(\d+)", internals.__doc__ or "")
     assert tested
     oldest, major, minor = tested.groups()

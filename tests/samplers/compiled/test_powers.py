@@ -7,11 +7,11 @@ from hierogram.samplers.compiled.powers import make_powers, power_of
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.15, 1.0, 3.0, 17 / 3, 9.0, 20.0, 99.0])
-def test_powers_are_those_of_the_library(exponent: float) -> None:
+def test_powers_match_the_c_library(exponent: float) -> None:
     powers = make_powers(exponent)
     random = np.random.default_rng(1).random(2_000)
     edges = 1 + np.arange(257) / 256
-    # All of a cell's edges, the neighbours of powers of two, and every power of two there is.
+    # All edges of one cell, the neighbors of powers of two, and every power of two.
     bases = [*1 - random, *random**20 + 2.0**-53, *edges / 2, *np.nextafter(edges / 2, 0), *2.0 ** -np.arange(64)]
     for base in bases:
         if 2.0**-63 <= base <= 1:

@@ -1,4 +1,4 @@
-"""Slice sampling leaves a density as it is, whatever the width of its steps."""
+"""Slice sampling leaves a density invariant, for any step width."""
 
 import math
 
@@ -12,14 +12,14 @@ from hierogram.samplers.compiled.streams import stream
 
 @njit
 def log_normal_density(x, parameters):
-    """A normal density's logarithm, up to a constant; `parameters` mean and standard deviation."""
+    """The log of a normal density, up to a constant; `parameters` are mean and standard deviation."""
     distance = (x - parameters[0]) / parameters[1]
     return -0.5 * distance * distance
 
 
 @njit
 def log_density_of_half(x, parameters):
-    """A normal density's above 0, and none below."""
+    """The log of a normal density above 0, and zero density below."""
     return log_normal_density(x, parameters) if x > 0.0 else -math.inf
 
 
@@ -49,7 +49,7 @@ def test_draws_follow_the_density(mean: float, deviation: float) -> None:
         assert (drawn < x).mean() == pytest.approx(share_below(x, mean, deviation), abs=0.02)
 
 
-def test_what_has_no_density_is_never_drawn() -> None:
+def test_values_without_density_are_never_drawn() -> None:
     drawn = np.zeros(40_000)
     fill(True, 0.0, 1.0, 0.1, drawn)
     assert drawn.min() > 0

@@ -1,4 +1,4 @@
-"""Trees that come and go: what is the same before and after changes no count."""
+"""Added and removed trees: a tree that occurs before and after changes no count."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ def trees(*blobs: tuple[int, bytes]) -> Trees:
     return joined._replace(pairs=np.array([pair for pair, _ in blobs], np.int64))
 
 
-def test_equal_trees_of_a_pair_are_one_and_those_that_cancel_out_are_none() -> None:
+def test_equal_trees_of_a_pair_are_merged_and_opposite_ones_cancel() -> None:
     before = trees((0, b"a"), (1, b"b"), (3, b"d"))
     after = trees((0, b"a"), (1, b"c"), (2, b"c"))
     dropped = trees((0, b"xy"), (0, b"a"), (1, b"b"), (1, b"b"))

@@ -1,4 +1,4 @@
-"""The symbols of rule-count deltas: every rule written out, also where a node has no words on the target side."""
+"""The symbols of rule-count deltas, also for nodes without words on the target side."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def rules_of(deltas: CountDeltas) -> set[tuple[str, str]]:
     return set(zip(*(side.strings() for side in sides), strict=True))
 
 
-# An ITG-like chart: the first and the last source word stand alone, without a target word.
+# An ITG-like chart: the first and the last source word are alone, without a target word.
 NODES = [
     Node((0, 1), (0, 0), [[]]),
     Node((1, 2), (0, 2), [[]]),
@@ -50,7 +50,7 @@ NODES = [
 ]
 
 
-def test_tails_without_target_words_are_written_where_they_stand() -> None:
+def test_tails_without_target_words_are_written_in_their_place() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     assert rules_of(add_state(empty_deltas(), batch, cut)) == {
@@ -61,7 +61,7 @@ def test_tails_without_target_words_are_written_where_they_stand() -> None:
     }
 
 
-def test_joined_tails_without_target_words_leave_nothing_behind() -> None:
+def test_joined_tails_without_target_words_leave_no_symbol() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
     assert rules_of(add_state(empty_deltas(), batch, joined)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
@@ -75,7 +75,7 @@ def test_counts_add_up_over_entries() -> None:
     assert deltas.sampled[: deltas.entries].tolist() == [5] * 4
 
 
-def test_two_rules_with_one_key_are_noticed() -> None:
+def test_two_rules_with_one_key_are_detected() -> None:
     batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     with pytest.raises(KeyCollisionError, match="same key"):
@@ -83,13 +83,13 @@ def test_two_rules_with_one_key_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("label", [-1, MAX_LABEL + 1])
-def test_labels_out_of_bounds_are_refused(label: int) -> None:
+def test_labels_out_of_range_are_refused(label: int) -> None:
     with pytest.raises(ValueError, match="label"):
         assemble([[Node((0, 1), (0, 1), [[]], label)]])
 
 
 @pytest.mark.parametrize("damaged", [b"\x7f", b"\1", b"\1\1\1\1\1\1\1"])
-def test_trees_that_do_not_fit_their_forest_are_refused(damaged: bytes) -> None:
+def test_trees_that_do_not_match_their_forest_are_refused(damaged: bytes) -> None:
     pairs = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 3, 0)
     good = split_blobs(encode_trees(pairs, initial_state(1, pairs)))
     trees = trees_of(join_blobs([good[0], damaged, good[2]]))

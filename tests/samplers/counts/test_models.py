@@ -1,4 +1,4 @@
-"""Rule models where counts leave the table of known counts, and where probabilities leave the range of a float."""
+"""Rule models for counts beyond the precomputed table, and for probabilities that underflow a float."""
 
 from math import exp, log
 
@@ -20,12 +20,12 @@ from hierogram.samplers.counts.models import (
 )
 
 SMALL = 5
-"""Counts from here on are not in the table."""
+"""Number of precomputed counts."""
 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """The paper's model, its table of counts all but empty."""
+    """The paper's model, with a nearly empty table of counts."""
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     return build_model(ModelSettings(), 30, 40, 200)
 
@@ -34,12 +34,12 @@ def units(tables: float) -> int:
     return round(tables * TABLE_UNIT)
 
 
-def test_the_table_of_known_counts_is_as_long_as_it_is_said_to_be() -> None:
+def test_the_table_of_precomputed_counts_has_the_declared_length() -> None:
     assert len(build_model(ModelSettings(), 30, 40, 20).by_count) == 1 << 14
 
 
 @pytest.mark.parametrize("count", range(1, 3 * SMALL))
-def test_tables_are_a_power_of_the_count_within_the_table_and_beyond(model: Model, count: int) -> None:
+def test_tables_are_a_power_of_the_count_inside_and_beyond_the_table(model: Model, count: int) -> None:
     assert tables_of(model, count) == pytest.approx(units(count**0.5), abs=2)
     assert more_tables(model, count) == tables_of(model, count + 1) - tables_of(model, count)
     assert cached_mass(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
@@ -51,7 +51,7 @@ def test_a_rule_without_customers_has_no_table(model: Model) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
-def test_probabilities_are_those_of_the_equation(monkeypatch: pytest.MonkeyPatch, count: int, discount: float) -> None:
+def test_probabilities_follow_the_equation(monkeypatch: pytest.MonkeyPatch, count: int, discount: float) -> None:
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     model = build_model(ModelSettings(discount=discount, strength=2.0, rate=3.0), 30, 40, 200)
     length, tokens, tables = 4, count + 7, count**discount + 3.5
@@ -65,7 +65,7 @@ def test_probabilities_are_those_of_the_equation(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("count", [0, 1, 50])
-def test_logarithms_of_a_dirichlet_process_are_those_of_its_probabilities(count: int) -> None:
+def test_log_probabilities_of_a_dirichlet_process_match_its_probabilities(count: int) -> None:
     model = build_model(ModelSettings("dirichlet", 100.0), 30, 40, 200)
     arguments = (model, count, 9, 3, 2, 0, 0, 12_345)
     expected = (count + 100.0 * 30.0**-3 * 40.0**-2) / (12_345 + 100.0)
@@ -74,7 +74,7 @@ def test_logarithms_of_a_dirichlet_process_are_those_of_its_probabilities(count:
     assert exp(log_probability(*arguments)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_rules_are_long_from_where_their_probability_may_underflow() -> None:
+def test_rules_are_long_once_their_probability_may_underflow() -> None:
     model = build_model(ModelSettings(), 30, 40, 400)
     lengths = np.arange(401)
     long = [bool(is_long(model, int(length), 0, 0)) for length in lengths]

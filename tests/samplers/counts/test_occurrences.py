@@ -15,7 +15,7 @@ from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule
 
 
-def test_each_rule_of_each_pair_with_its_uses() -> None:
+def test_rules_of_each_pair_with_their_uses() -> None:
     pairs = examples.random_pairs(seed=51, count=40, longest=9, words="ab")
     chain = KernelChain([examples.direct_forest(*pair) for pair in pairs], PitmanYor(0.5, 5.0, 2.0), seed=4)
     for _ in range(3):
@@ -33,7 +33,7 @@ def test_each_rule_of_each_pair_with_its_uses() -> None:
     } == expected
 
 
-def test_uses_of_a_rule_with_the_same_links_are_one() -> None:
+def test_uses_of_a_rule_with_the_same_links_are_merged() -> None:
     random = Random(3)
     links = [(), ((0, 0),), ((0, 0), (1, 11)), ((0, 1), (1, 11)), ((0, 0), (300, 7)), ((0, 0), (1, 11), (2, 2))]
     kinds = [
@@ -55,6 +55,6 @@ def test_uses_of_a_rule_with_the_same_links_are_one() -> None:
     assert weights.tolist() == [[sums[key] for sums in expected] for key in keys]
 
 
-def test_whole_numbers_as_texts() -> None:
+def test_integers_as_text() -> None:
     numbers = [0, 9, 10, 99, 1 << 62, 7]
     assert number_texts(np.array(numbers)).strings() == list(map(str, numbers))

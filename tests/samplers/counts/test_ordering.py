@@ -1,4 +1,4 @@
-"""Rules in the order of their texts."""
+"""Rules sorted by their texts."""
 
 import numpy as np
 from hypothesis import given
@@ -14,7 +14,7 @@ SIDES = st.lists(
 
 
 @given(SIDES)
-def test_texts_are_ordered_as_python_orders_them_then_by_their_keys(rules: list[tuple[str, int, int]]) -> None:
+def test_texts_are_ordered_as_in_python_then_by_key(rules: list[tuple[str, int, int]]) -> None:
     texts = join_texts([text for text, _, _ in rules])
     keys = np.array([key for _, *key in rules], np.int64).reshape(-1, 2).view(np.uint64)
     order = text_order(texts, keys)
@@ -23,7 +23,7 @@ def test_texts_are_ordered_as_python_orders_them_then_by_their_keys(rules: list[
     assert taken(texts, order).strings() == sorted(text for text, _, _ in rules)
 
 
-def test_texts_that_differ_behind_their_first_bytes() -> None:
+def test_texts_that_differ_after_their_first_bytes() -> None:
     words = [f"[X,1] the same beginning {number % 7} {number % 5}" for number in range(500)]
     keys = np.zeros((500, 2), np.uint64)
     keys[:, 1] = np.random.default_rng(1).permutation(500)

@@ -1,4 +1,4 @@
-"""Rules by hash are rules by symbols: in every state the deltas and the table count what the twin reads off."""
+"""Rules by hash equal rules by symbols: deltas and table match the twin in every state."""
 
 from collections import Counter
 from operator import attrgetter
@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, tar
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:
-    """Any edges, any cuts below the root."""
+    """Random edges and cuts below the root."""
     split = random.random()
     return Variables(
         tuple(random.randrange(v.degree) for v in forest.nodes),
@@ -32,7 +32,7 @@ def random_variables(random: Random, forest: Forest) -> Variables:
 
 
 def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
-    """Count the rules of given derivations in every way; all must agree."""
+    """Count the rules of given derivations in several ways and check that all agree."""
     expected = Counter(r for f, variables in zip(forests, states, strict=True) for r in rules_of(f, variables))
     batch = to_batch(forests, span_limit=0)
     state = State(
@@ -94,7 +94,7 @@ def test_a_rule_is_the_same_however_it_is_composed() -> None:
     assert rules == {Rule(tuple("abcd"), tuple("ABCD")): 5}
 
 
-def test_order_of_nonterminals_on_the_target_side_is_part_of_a_rule() -> None:
+def test_target_order_of_nonterminals_is_part_of_a_rule() -> None:
     cuts = Variables((0, 0, 0), (1, 1, 1))
     assert compare([examples.COUPLE, examples.SWAPPED], [cuts, cuts]) == {
         Rule((1, 2), (1, 2)): 1,

@@ -1,4 +1,4 @@
-"""The rule table against a dictionary, through rules that come and go and meet in the same rows."""
+"""The rule table against a dictionary, with rules that are added, removed and collide."""
 
 from collections import Counter
 
@@ -26,23 +26,23 @@ MODEL = build_model(ModelSettings(), 100, 100, LONGEST)
 CAPACITY = len(empty_table(LONGEST).rows)
 
 
-def keys_that_meet(rng: np.random.Generator, homes: int, rules: int) -> list[tuple[int, int]]:
-    """Keys of neighbouring rows, some on either side of the table's end."""
+def colliding_keys(rng: np.random.Generator, homes: int, rules: int) -> list[tuple[int, int]]:
+    """Keys of neighboring rows, some on either side of the table's end."""
     rows = (CAPACITY - homes // 2 + rng.integers(0, homes, rules)) % CAPACITY
     return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
 
 
 def assert_tagged(table: RuleTable) -> None:
-    """Every row that is taken, and no other, has its key's tag."""
+    """Check that exactly the occupied rows have their key's tag."""
     taken = np.flatnonzero(table.rows[:, COUNT])
     assert np.flatnonzero(table.tags).tolist() == taken.tolist()
     assert table.tags[taken].tolist() == [int(tag_of(high)) for high in table.rows[taken, KEY_HIGH]]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_table_holds_what_a_dictionary_holds(seed: int) -> None:
+def test_the_table_equals_a_dictionary(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    keys = keys_that_meet(rng, 40, 120)
+    keys = colliding_keys(rng, 40, 120)
     lengths = [int(n) for n in rng.integers(0, LONGEST + 1, len(keys))]
     table = empty_table(LONGEST)
     counts: Counter[int] = Counter()
@@ -66,7 +66,7 @@ def test_table_holds_what_a_dictionary_holds(seed: int) -> None:
         assert table.by_length[length]["tables"] == sum(tables_of(MODEL, n) for n in of_length)
 
 
-def test_rules_that_come_and_go_take_no_room() -> None:
+def test_removed_rules_free_their_room() -> None:
     table = empty_table(LONGEST)
     for high in range(1, CAPACITY):
         for change in (1, -1):
@@ -76,9 +76,9 @@ def test_rules_that_come_and_go_take_no_room() -> None:
     assert with_room(table, CAPACITY // 2) is table
 
 
-def test_larger_table_finds_all_rules() -> None:
+def test_a_larger_table_finds_all_rules() -> None:
     rng = np.random.default_rng(0)
-    keys = np.array(keys_that_meet(rng, 40, 1000), np.uint64)
+    keys = np.array(colliding_keys(rng, 40, 1000), np.uint64)
     counts = rng.integers(1, 5, len(keys))
     sizes = pack_size(*(np.full(len(keys), n, np.int32) for n in (3, 1, 2)))
     small = fill_table(empty_table(LONGEST), MODEL, keys, counts, sizes)
@@ -91,6 +91,6 @@ def test_larger_table_finds_all_rules() -> None:
         assert table.totals[TOKENS] == counts.sum()
 
 
-def test_count_below_zero_is_told() -> None:
+def test_a_negative_count_is_reported() -> None:
     table = empty_table(LONGEST)
     assert not add(table, MODEL, np.uint64(1), np.uint64(2), np.uint64(3), -1)

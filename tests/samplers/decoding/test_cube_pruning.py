@@ -1,4 +1,4 @@
-"""Cube pruning pops the places that its twin pops, and finds what cdec's order finds at as many pops."""
+"""Cube pruning pops the same places as its twin, and finds what cdec's order finds with as many pops."""
 
 import random
 from itertools import product
@@ -36,7 +36,7 @@ def test_the_kernel_finds_what_its_twin_finds(pops: int) -> None:
 
 
 def dense_example(rng: random.Random) -> Example:
-    """Many rules for each source side, and trigrams that know which of their words go together."""
+    """Many rules for each source side, and trigrams that distinguish their combinations."""
     source, target = [f"s{k}" for k in range(4)], [f"t{k}" for k in range(20)]
     rules: list[Rule] = []
     for word in source:
@@ -61,7 +61,7 @@ def dense_example(rng: random.Random) -> Example:
 
 
 @pytest.mark.parametrize("pops", [4, 20])
-def test_the_kernel_finds_what_its_twin_finds_where_many_places_are_near(pops: int) -> None:
+def test_the_kernel_matches_its_twin_when_many_places_are_close(pops: int) -> None:
     for seed in range(12):
         example = dense_example(random.Random(seed))
         decoder = decoder_of(example, pops)
@@ -70,7 +70,7 @@ def test_the_kernel_finds_what_its_twin_finds_where_many_places_are_near(pops: i
 
 
 @pytest.mark.slow
-def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
+def test_it_is_seldom_worse_than_cdec_order() -> None:
     worse = better = 0
     for seed in range(60):
         example = dense_example(random.Random(seed))

@@ -1,4 +1,4 @@
-"""The decoder finds what enumeration finds: every derivation, its features and its score."""
+"""The decoder against enumeration: every derivation, its features and its score."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
 
 
 def tree(decoded: Decoded, decoder: Decoder, row: int) -> Node:
-    """A derivation as the reference has it."""
+    """A derivation in the reference's format."""
     out = decoded.outputs
     uses = out.uses[out.use_start[row] : out.use_start[row + 1]]
     below: dict[int, dict[int, int]] = {}
@@ -52,7 +52,7 @@ def found_by(example: Example, best: int, pops: int = 0, *, distinct: bool = Fal
 
 
 def check(example: Example, found: Found, expected: list[Derivation]) -> None:
-    """Each derivation is one of the definition, with its words, features and score."""
+    """Check that each result is a derivation of the definition, with its words, features and score."""
     known = {one.root: one for one in expected}
     weights = np.array([example.model.weights[name] for name in NAMES])
     for root, words, score, features in found:
@@ -78,7 +78,7 @@ IN_CAMPAIGN = (0, 1, 2, 5, 6, 7, 8, 9)
         pytest.param(False, 1, marks=pytest.mark.campaign),
     ],
 )
-def test_all_derivations_are_those_of_the_definition(with_model: bool, block: int) -> None:
+def test_all_derivations_match_the_definition(with_model: bool, block: int) -> None:
     for seed in range(50 * block, 50 * (block + 1)):
         example = random_example(random.Random(seed), with_model=with_model)
         expected = derivations(example.model, example.sentence)
@@ -89,8 +89,8 @@ def test_all_derivations_are_those_of_the_definition(with_model: bool, block: in
         np.testing.assert_allclose([f[2] for f in few], [e.score for e in expected[:7]], atol=1e-9, rtol=0)
 
 
-def test_examples_are_of_all_kinds() -> None:
-    """Those of the quick suite are."""
+def test_examples_cover_all_kinds() -> None:
+    """Only the examples of the quick suite are checked."""
     seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)
     for seed in range(150, 250):
         example = random_example(random.Random(seed))
@@ -115,7 +115,7 @@ def rules_of(node: Node) -> set[object]:
 
 
 @pytest.mark.slow
-def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
+def test_results_with_few_pops_are_valid_but_may_not_be_best() -> None:
     worse = 0
     for seed in range(500, 590):
         example = random_example(random.Random(seed))
@@ -146,7 +146,7 @@ def test_distinct_translations_are_the_best_derivations_of_each() -> None:
     assert fewer > 10
 
 
-def test_a_search_for_distinct_translations_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_for_distinct_translations_terminates(monkeypatch: pytest.MonkeyPatch) -> None:
     example = random_example(random.Random(19))
     whole = found_by(example, MANY, distinct=True)
     monkeypatch.setattr("hierogram.samplers.decoding.kbest.MOST_ENTRIES", 1)
@@ -165,7 +165,7 @@ def test_pools_that_are_too_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(a[:3] == b[:3] for a, b in zip(grown, whole, strict=True))
 
 
-def test_threads_do_not_matter() -> None:
+def test_results_do_not_depend_on_threads() -> None:
     example = random_example(random.Random(19))
     sentences = []
     for seed in range(40):

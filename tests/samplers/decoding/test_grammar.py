@@ -1,4 +1,4 @@
-"""Rules go into the packed trie and come out of it as they were."""
+"""Rules survive a round trip through the packed trie."""
 
 import random
 
@@ -15,7 +15,7 @@ def sides(rng: random.Random, number: int) -> list[tuple]:
     return [random_side(rng, ["a", "b", "c"], rng.randint(0, 4)) for _ in range(number)]
 
 
-def test_scopes_are_those_of_rules() -> None:
+def test_scopes_match_the_rules() -> None:
     found = sides(random.Random(1), 500)
     columns = columns_of([(side, ()) for side in found], ["a", "b", "c"], [])
     assert scopes(columns).tolist() == [side_scope(side) for side in found]
@@ -23,7 +23,7 @@ def test_scopes_are_those_of_rules() -> None:
     assert (-1,) in found
 
 
-def test_rules_come_out_as_they_went_in() -> None:
+def test_rules_survive_a_round_trip() -> None:
     rng = random.Random(2)
     sources = [side for side in sides(rng, 300) if side not in ((), (-1,))]
     rules = []
@@ -53,7 +53,7 @@ def walk(grammar, symbols: list[int]) -> int:
     return int(node)
 
 
-def test_rules_that_turn_in_circles_are_refused() -> None:
+def test_cyclic_rules_are_refused() -> None:
     for source in ((), (-1,)):
         columns = columns_of([(("a",), ()), (source, ("x",))], ["a"], ["x"])
         with pytest.raises(GrammarError, match="leave it out"):
@@ -61,7 +61,7 @@ def test_rules_that_turn_in_circles_are_refused() -> None:
         assert pack(columns).rules == 1
 
 
-def test_an_empty_grammar_is_one() -> None:
+def test_an_empty_grammar_is_allowed() -> None:
     grammar = pack(columns_of([], [], []))
     assert grammar.rules == 0
     assert walk(grammar, [0]) == -1

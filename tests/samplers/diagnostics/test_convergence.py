@@ -1,4 +1,4 @@
-"""Agreement and efficiency equal those of arviz-stats, and what is wrong with chains has the right name."""
+"""Agreement and efficiency equal those of arviz-stats, and faulty chains get the right verdict."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from hierogram.samplers.diagnostics.convergence import (
 
 
 def autoregressive(correlation: float, quantities: int, chains: int, draws: int, seed: int = 1) -> Draws:
-    """Chains whose draws depend on the draw before."""
+    """Autoregressive chains of order 1."""
     random = np.random.default_rng(seed)
     found = random.normal(size=(quantities, chains, draws))
     found[:, :, 0] /= np.sqrt(1 - correlation**2)
@@ -64,7 +64,7 @@ def compare(draws: Draws) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_they_equal_those_of_arviz_stats(name: str) -> None:
+def test_results_equal_arviz_stats(name: str) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         compare(CASES[name])
 
@@ -77,20 +77,20 @@ def test_they_equal_those_of_arviz_stats(name: str) -> None:
         )
     )
 )
-def test_they_equal_those_of_arviz_stats_for_any_counts(counts: Draws) -> None:
+def test_results_equal_arviz_stats_for_any_counts(counts: Draws) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         compare(counts.astype(np.float64))
 
 
-def test_independent_draws_count_in_full_and_slow_ones_less() -> None:
+def test_independent_draws_count_in_full_and_correlated_ones_less() -> None:
     assert summarize(CASES["independent"]).ess_bulk == pytest.approx(np.full(5, 400.0), rel=0.3)
-    # (1 - ρ) / (1 + ρ) of the draws.
+    # The effective sample size is (1 - ρ) / (1 + ρ) of the draws.
     slow = autoregressive(0.9, 20, 4, 2000)
     assert float(summarize(slow).ess_bulk.mean()) == pytest.approx(8000 * 0.1 / 1.9, rel=0.2)
     assert (tail_size(slow) < 2000).all()
 
 
-def test_one_chain_is_compared_with_itself() -> None:
+def test_a_single_chain_is_split_and_compared_with_itself() -> None:
     assert float(r_hat(autoregressive(0.2, 1, 1, 400))[0]) < 1.02
     assert float(r_hat(np.linspace(0, 1, 400)[None, None] + autoregressive(0.2, 1, 1, 400) / 10)[0]) > 1.5
 

@@ -1,4 +1,4 @@
-"""What two grammars share, and what is written down of a chain, on tables small enough to count by hand."""
+"""Overlap of two grammars, and the recorded statistics of a chain, on tables small enough to count by hand."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def grammar(counts: dict[int, int]) -> RuleCounts:
     return counts_of(table_of(counts))
 
 
-def test_the_rules_of_a_table_ascend_by_key() -> None:
+def test_rules_of_a_table_are_sorted_by_key() -> None:
     found = grammar({3: 7, 1: 2, 2: 1})
     assert (found.keys["high"] >> np.uint64(40)).tolist() == [1, 2, 3]
     assert found.uses.tolist() == [2, 1, 7]
@@ -35,13 +35,13 @@ def test_overlaps_by_hand() -> None:
     one, other = grammar({1: 3, 2: 1, 3: 2, 4: 4}), grammar({1: 1, 3: 6, 5: 3})
     found = overlap(one, other)
     assert found.rules == pytest.approx(2 / 5)
-    # Used twice: 1, 3, 4 of one, 3, 5 of the other.
+    # Used twice: rules 1, 3, 4 of one grammar; 3, 5 of the other.
     assert found.used_twice == pytest.approx(1 / 4)
     assert found.uses == pytest.approx(0.1 + 0.2)
     assert overlap(one, one) == (1.0, 1.0, pytest.approx(1.0))
 
 
-def test_means_and_rare_rules_left_out() -> None:
+def test_means_with_rare_rules_left_out() -> None:
     mean = mean_of([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
     assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
     assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0
@@ -50,7 +50,7 @@ def test_means_and_rare_rules_left_out() -> None:
         mean_overlap([mean])
 
 
-def test_a_watch_notes_totals_and_counts() -> None:
+def test_a_watch_records_totals_and_counts() -> None:
     table = table_of({1: 3, 2: 1, 3: 2})
     keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
     assert counts_of_rules(table, keys).tolist() == [1, 0, 3]

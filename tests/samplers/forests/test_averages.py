@@ -1,4 +1,4 @@
-"""Averages as records: read as they were written, refused where they are damaged, and moved without a rest."""
+"""Averages as records: they survive a round trip, damage is detected, and changes leave no remainder."""
 
 from collections import Counter
 from functools import cache
@@ -40,7 +40,7 @@ from hierogram.samplers.grammar.settings import CUT, JOINED
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
 LONG = direct_forest(tuple("abcde"), tuple("vwxyz"), {(k, k) for k in range(5)})
-"""A pair of which every word is a phrase."""
+"""A pair in which every word is a phrase."""
 MODEL = Dirichlet(strength=2.0, source_words=3, target_words=3)
 
 
@@ -63,7 +63,7 @@ def some_records() -> tuple[AveragedChain, Blobs]:
 
 
 def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple[int, int]]:
-    """Weight and variance of each rule, by key, over all records; those of 0 are left out."""
+    """The nonzero weight and variance of each rule, by key, over all records."""
     deltas = empty_deltas()
     for some in records:
         deltas = add_fragments(deltas, made.batch, fragments_of(some))
@@ -73,14 +73,14 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
 
 
 @pytest.mark.parametrize("sweeps", [1, 7, 40])
-def test_records_are_read_as_they_were_written(sweeps: int) -> None:
+def test_records_survive_a_round_trip(sweeps: int) -> None:
     made = after(sweeps)
     records = write_averages(made.chain.averages)
     read = read_averages(made.batch, records)
     again = write_averages(read)
     assert split_blobs(again) == split_blobs(records)
     assert read.sweeps.tolist() == [sweeps] * len(FORESTS)
-    # Going on from what was read is going on as if nothing had been.
+    # Continuing from the records gives the same result as continuing without a break.
     other = after(sweeps)
     other.chain = other.chain._replace(averages=read)
     for _ in range(20):
@@ -89,7 +89,7 @@ def test_records_are_read_as_they_were_written(sweeps: int) -> None:
     assert split_blobs(write_averages(made.chain.averages)) == split_blobs(write_averages(other.chain.averages))
 
 
-def test_nothing_averaged_is_no_record() -> None:
+def test_empty_averages_have_no_record() -> None:
     made = chain()
     assert split_blobs(write_averages(empty_averages(made.batch))) == [b""] * len(FORESTS)
     nothing = no_blobs(len(FORESTS))
@@ -115,12 +115,12 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
         add_fragments(empty_deltas(), made.batch, fragments_of(records))
     except DerivationError:
         return
-    # Other numbers of uses are as good as these; a fragment that does not fit is not.
+    # Other use counts are valid; a fragment that does not fit is not.
     assert len(fragments_of(records).pairs) <= sum(map(len, strings))
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 6), (30, 34), (5, 0), (20, 20)])
-def test_what_moves_is_the_difference(first: int, second: int) -> None:
+def test_changes_are_differences_of_records(first: int, second: int) -> None:
     one, other = after(first), after(second)
     before, now = write_averages(one.chain.averages), write_averages(other.chain.averages)
     change = moved(fragments_of(before), fragments_of(now))
@@ -139,7 +139,7 @@ def entries(averages: Averages, pair: int) -> NDArray[np.void]:
     return averages.entry[first : first + int(averages.taken[pair])]
 
 
-def test_weights_are_means_and_what_is_rare_is_not_counted() -> None:
+def test_weights_are_means_and_rare_rules_are_not_counted() -> None:
     made = after(40)
     averages = made.chain.averages
     fragments = fragments_of(write_averages(averages))
@@ -156,13 +156,13 @@ def test_weights_are_means_and_what_is_rare_is_not_counted() -> None:
     assert int(fragments.weights.sum()) == counted
     assert rare
     assert shared
-    # What is kept and what is forgotten add up to all uses.
+    # Kept and forgotten uses add up to all uses.
     kept = sum(int(entries(averages, pair)["uses"].sum()) for pair in range(len(FORESTS)))
     assert 0.8 * int(averages.total.sum()) < kept <= int(averages.total.sum())
 
 
 def test_errors_are_not_rounded_away() -> None:
-    """A hundred pairs that use a rule in one sweep of twenty."""
+    """A hundred pairs use a rule in one of twenty sweeps."""
     sweeps, pairs, m = 1900, 100, 0.05
     mean = mean_uses(round(m * ONE_USE * sweeps), sweeps)
     variance = pairs * int(error_variance(mean, sweeps)) / ONE_SQUARE
@@ -181,13 +181,13 @@ def test_rounding_does_not_favor_a_side(m: float) -> None:
 
 
 class OnePair:
-    """Averages of one pair of so many slots, whose rules are numbers and whose fragments are bytes of any kind."""
+    """Averages of one pair in a fixed number of slots; rules are numbers and fragments arbitrary bytes."""
 
     def __init__(self, slots: int) -> None:
         self.averages = empty_averages(to_batch([LONG], 0), np.array([slots]))
 
     def sweep(self, credits: dict[int, tuple[int, int]]) -> None:
-        """As the samplers end a sweep, with the uses of each rule and the bytes of its fragment."""
+        """Finish a sweep like the samplers, given the uses and fragment bytes of each rule."""
         known = {rule: find_entry(self.averages, 0, *self._hashes(rule)) for rule in credits}
         for rule, (uses, _) in credits.items():
             if known[rule] >= 0:
@@ -200,7 +200,7 @@ class OnePair:
         end_sweep(self.averages, 0)
 
     def kept(self) -> dict[int, Entry]:
-        """The rules that are kept; their fragments must be their own."""
+        """The kept rules, after checking their fragments."""
         found = {}
         for entry in entries(self.averages, 0):
             start = int(entry["start"])
@@ -215,12 +215,12 @@ class OnePair:
 
 
 @pytest.mark.parametrize(("slots", "largest"), [(3, 1), (8, 1), (12, 3), (40, 3)])
-def test_what_is_kept_is_within_its_errors_however_little_room_there_is(slots: int, largest: int) -> None:
+def test_averages_are_within_their_errors_with_little_room(slots: int, largest: int) -> None:
     random = Random(slots + largest)
     one, twin = OnePair(slots), Average(slots)
     sizes = {rule: random.randint(1, BYTES_A_SLOT * largest) for rule in range(200)}
     for number in range(MOST_SWEEPS + 300):
-        # Rules that were frequent become rare, and others come; some are used in bursts.
+        # Frequent rules become rare, new ones appear, and some are used in bursts.
         shift = number // 400
         rules = {min(199, shift + int(random.expovariate(0.3))) for _ in range(random.randint(1, 4))}
         credits = {rule: (random.choice([40, 400, 1500, ONE_USE]), sizes[rule]) for rule in sorted(rules)}
@@ -239,8 +239,9 @@ SWITCHES = [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500), (5_
 
 @pytest.mark.parametrize(("before", "since"), SWITCHES)
 def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since: int) -> None:
-    """One derivation first, another since: its weight is that of its sweeps, those of the past count half as much
-    each time that the averages are halved.
+    """Weights of a derivation that is replaced by another.
+
+    Each has the weight of its sweeps. Past sweeps count half as much each time the averages are halved.
     """
     batch = to_batch([LONG], 0)
     states = [initial_state(3, batch, JOINED), initial_state(3, batch, CUT)]
@@ -264,7 +265,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         for entry in entries(averages, 0)
     }
     floor = int(averages.floor[0])
-    # Nothing has been let go for lack of room.
+    # No rule has been dropped for lack of room.
     assert floor <= LEAST_KEPT * sweeps
     for rule in rules[0].keys() | rules[1].keys():
         uses, missed = kept.get(rule, (0, floor))
@@ -276,13 +277,13 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
 
 
 def one_view(batch: Batch, state: State) -> Any:
-    """The slices of the first pair; made by Python, since kernels do not count who refers to an array."""
+    """The slices of the first pair, made in Python because kernels do not count references to arrays."""
     view: Any = view_pair
     return view.py_func(batch, state, 0)
 
 
 def rules_in(batch: Batch, view: Any) -> Counter[tuple[int, int]]:
-    """How often the first pair's derivation uses which rules, by the hashes of their sides."""
+    """The first pair's rule uses, by the hashes of their sides."""
     space = walk_space(batch)
     found: Counter[tuple[int, int]] = Counter()
     depth = begin_walk(view, space)

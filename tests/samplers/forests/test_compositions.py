@@ -1,4 +1,4 @@
-"""Compositions: the kernel makes those of the twin."""
+"""Compositions: the kernel against the twin."""
 
 from collections import Counter
 
@@ -16,15 +16,15 @@ from hierogram.samplers.forests.compositions import compositions as composed
 from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, expected_occurrences, no_ngrams
 from hierogram.samplers.grammar.rules import SHORT, render_side
 
-NONE_MET = no_ngrams(1)
+NO_NGRAMS = no_ngrams(1)
 
 
 @pytest.mark.parametrize("span_limit", [0, 3, 7])
-def test_the_kernel_makes_what_the_twin_does(span_limit: int) -> None:
+def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(33, 200, 16))]
     batch = to_batch(forests, span_limit)
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
-    found = composed(batch, 3, NONE_MET)
+    found = composed(batch, 3, NO_NGRAMS)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
     assert rules_of_deltas(deltas._replace(counts=deltas.sampled), forests) == {r: 3 * n for r, n in expected.items()}
     assert len(found.keys) == expected.total() > 100
@@ -32,18 +32,18 @@ def test_the_kernel_makes_what_the_twin_does(span_limit: int) -> None:
     assert {sum(isinstance(symbol, int) for symbol in rule.source) for rule in expected} == {0, 1}
     rows = np.arange(len(found.keys)) % 3 == 1
     some = add_fragments(empty_deltas(), batch, found.chosen(rows))
-    # Each rule's key is that by which it is counted.
+    # Each rule has the key under which it is counted.
     assert set(some.keys[: some.entries, 1].tolist()) == set(found.keys[rows].tolist())
     assert any(n > 1 for n in expected.values())
 
 
-def test_a_batch_without_phrases_has_none() -> None:
+def test_a_batch_without_phrases_has_no_compositions() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x",), set())], 0)
-    assert len(composed(batch, 1, NONE_MET).keys) == 0
+    assert len(composed(batch, 1, NO_NGRAMS).keys) == 0
 
 
 @pytest.fixture(scope="module")
-def met() -> tuple[list[Forest], Batch, Ngrams]:
+def counted() -> tuple[list[Forest], Batch, Ngrams]:
     forests = [direct_forest(*pair) for pair in random_pairs(7, 150, 16)]
     batch = to_batch(forests, 7)
     parts = [to_batch(forests[:50], 7), to_batch(forests[50:], 7)]
@@ -54,8 +54,8 @@ def met() -> tuple[list[Forest], Batch, Ngrams]:
 
 
 @pytest.mark.slow
-def test_what_is_expected_of_a_composition_is_what_the_twin_says(met: tuple[list[Forest], Batch, Ngrams]) -> None:
-    forests, batch, ngrams = met
+def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
+    forests, batch, ngrams = counted
     sentences = [forest.source for forest in forests]
     found = composed(batch, 1, ngrams)
     rules = [rule for forest in forests for rule in compositions(forest, 7)]
@@ -69,14 +69,14 @@ def test_what_is_expected_of_a_composition_is_what_the_twin_says(met: tuple[list
     assert np.ptp(np.log(expected[long])) > 5
 
 
-def test_ngrams_that_share_a_place_are_counted_together(met: tuple[list[Forest], Batch, Ngrams]) -> None:
-    forests, batch, ngrams = met
+def test_ngrams_in_one_slot_are_counted_together(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
+    forests, batch, ngrams = counted
     crowded = add_ngrams(Ngrams(np.zeros((3, 1), np.uint32), 0, 0), batch)
     assert crowded.counts[:, 0].tolist() == ngrams.counts.sum(axis=1).tolist()
     assert crowded.words == ngrams.words == sum(len(forest.source) for forest in forests)
 
 
-def test_a_text_is_at_least_as_long_as_what_was_met() -> None:
+def test_expected_text_is_at_least_as_long_as_the_corpus() -> None:
     assert no_ngrams(1).text_words == 100_000
     batch = to_batch([direct_forest(("a",) * 100, ("x",), {(0, 0)})] * 1_100, 0)
     assert add_ngrams(no_ngrams(1), batch).text_words == 110_000

@@ -1,4 +1,4 @@
-"""The forest kernel builds the forests of the definition, for links of every kind."""
+"""The forest kernel builds the forests of the definition, for all kinds of links."""
 
 from collections import Counter
 
@@ -21,14 +21,14 @@ from hierogram.samplers.forests.forest import build_forests
 
 
 @pytest.mark.slow
-def test_equal_to_the_definition() -> None:
+def test_forests_equal_the_definition() -> None:
     pairs = examples.random_pairs(seed=11, count=2000, longest=6)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)
     for pair, forest in zip(pairs, built, strict=True):
         assert forest == forest_by_definition(*pair), pair
 
 
-def test_equal_to_the_direct_construction_on_longer_pairs() -> None:
+def test_longer_pairs_equal_the_direct_construction() -> None:
     pairs = examples.random_pairs(seed=12, count=300, longest=18)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)
     for pair, forest in zip(pairs, built, strict=True):
@@ -56,7 +56,7 @@ def test_dense_discontinuous_and_unlinked_pairs() -> None:
 
 
 @pytest.mark.parametrize("span_limit", [0, 1, 3, 7])
-def test_arrays_and_free_cuts_equal_those_of_forests_written_by_hand(span_limit: int) -> None:
+def test_arrays_and_free_cuts_equal_hand_written_forests(span_limit: int) -> None:
     pairs = examples.random_pairs(seed=13, count=200, longest=10)
     built = build_forests(to_bitext(pairs), span_limit)
     written = to_arrays([direct_forest(*pair) for pair in pairs], span_limit)
@@ -65,7 +65,7 @@ def test_arrays_and_free_cuts_equal_those_of_forests_written_by_hand(span_limit:
 
 
 def test_memory_grows_in_the_middle_of_a_pair() -> None:
-    """Long monotone pairs have far more nodes and tails to a link than room is made for at first."""
+    """Long monotone pairs have far more nodes and tails per link than initially allocated."""
     pairs = examples.random_pairs(seed=14, count=9, longest=8)
     words = tuple("abcdefghij" * 4)
     for place in (2, 6, 9):
@@ -75,8 +75,8 @@ def test_memory_grows_in_the_middle_of_a_pair() -> None:
         np.testing.assert_array_equal(column, expected)
 
 
-def test_words_go_to_the_lowest_covering_node_of_each_derivation() -> None:
-    """With every edge a rule: a rule has the words for which a direct search finds its head the lowest."""
+def test_words_belong_to_the_lowest_covering_node_of_each_derivation() -> None:
+    """With every edge as a rule: a rule has the words whose lowest covering node, by direct search, is its head."""
     forests: list[Forest] = []
     edges: list[int] = []
     expected: Counter[tuple[frozenset[str], frozenset[str]]] = Counter()

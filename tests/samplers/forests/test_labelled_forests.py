@@ -1,4 +1,4 @@
-"""One engine for all forests: treebank trees with labels and one edge a node, and a parse forest."""
+"""One engine for all forests: labeled treebank trees with one edge per node, and a parse forest."""
 
 import numpy as np
 import pytest
@@ -64,8 +64,8 @@ def test_trees_draw_for_draw(method: str, model: str) -> None:
     assert kernel.log_likelihood() == pytest.approx(MODELS[model].log_likelihood(rules), rel=1e-9)
 
 
-def test_gibbs_keeps_the_posterior_of_a_parse_forest() -> None:
-    # Derivations of different sizes: the density factor counts the cuts' variables too.
+def test_gibbs_leaves_the_posterior_of_a_parse_forest_invariant() -> None:
+    # The derivations differ in size, so the density factor also counts the variables of the cuts.
     model = MODELS["DP"]
     forest = parse_forest()
     assert {len(tree) for tree in all_trees(forest, span_limit=0)} == {3, 4, 5}
@@ -76,7 +76,7 @@ def test_gibbs_keeps_the_posterior_of_a_parse_forest() -> None:
         assert (total_variation(before, after) > 1e-10) == moves
 
 
-def test_gibbs_keeps_the_posterior_of_two_trees() -> None:
+def test_gibbs_leaves_the_posterior_of_two_trees_invariant() -> None:
     treebank = Treebank(seed=52)
     forests = [treebank.tree(2), treebank.tree(2)]
     assert sorted(len(f.nodes) for f in forests) == [4, 5]
@@ -88,7 +88,7 @@ def test_gibbs_keeps_the_posterior_of_two_trees() -> None:
     assert total_variation(before, Corpus(forests).push(before, corpus.gibbs(model))) < 1e-10
 
 
-def test_padding_of_edges_of_different_arity_is_no_tail() -> None:
+def test_padding_of_edges_is_not_a_tail() -> None:
     forest = parse_forest()
     arrays = to_arrays([forest, forest], span_limit=0)
     assert np.array_equal(arrays.node["arity"], [0, 0, 0, 2, 2, 3] * 2)

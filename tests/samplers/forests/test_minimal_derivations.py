@@ -1,4 +1,4 @@
-"""Minimal derivations: the kernel counts those of the twin, and one derivation stands for all of a pair."""
+"""Minimal derivations: the kernel's rule counts equal the twin's, and are the same for all derivations of a pair."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def minimal_of(forest: Forest) -> Counter[Rule]:
 
 
 @pytest.mark.parametrize("span_limit", [0, 3])
-def test_the_kernel_counts_what_the_twin_does(span_limit: int) -> None:
+def test_the_kernel_counts_match_the_twin(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(31, 300, 14))]
     batch = to_batch(forests, span_limit)
     chosen = np.flatnonzero(np.arange(len(forests)) % 3 != 1)
@@ -33,8 +33,8 @@ def test_the_kernel_counts_what_the_twin_does(span_limit: int) -> None:
     assert (int(deltas.counts.sum()), int(deltas.sampled.sum())) == (rules, 5 * rules)
 
 
-def test_edges_make_no_difference_below_the_root() -> None:
-    """All derivations that are cut everywhere and have one root edge have the same rules, each as often."""
+def test_choice_of_edges_below_the_root_does_not_matter() -> None:
+    """All fully cut derivations with the same root edge have the same rules, equally often."""
     several = differing = 0
     for pair in random_pairs(32, 400, 7):
         forest = direct_forest(*pair)
@@ -48,11 +48,11 @@ def test_edges_make_no_difference_below_the_root() -> None:
         assert expected == frozenset(minimal_of(forest).items())
         several += len(by_root) > 1
         differing += len(set.union(*by_root.values())) > 1
-    # The root's edge does where words are outside of every phrase: they are in its rule.
+    # The root edge matters if words are outside every phrase: they belong to the root's rule.
     assert several > differing > 20
 
 
-def test_two_rules_with_one_key_are_noticed() -> None:
+def test_two_rules_with_one_key_are_detected() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})], 0)
     batch = batch._replace(words=batch.words._replace(key_mask=np.uint64(0)))
     with pytest.raises(KeyCollisionError, match="same key"):

@@ -1,4 +1,4 @@
-"""The twin's own ground: the direct construction is the definition, and Lemma 3 holds."""
+"""Checks of the twin itself: the direct construction equals the definition, and Lemma 3 holds."""
 
 import pytest
 from tests.reference import examples
@@ -13,7 +13,7 @@ from tests.reference.forest import (
 
 
 @pytest.mark.slow
-def test_direct_construction_is_the_definition() -> None:
+def test_direct_construction_equals_the_definition() -> None:
     ambiguous = 0
     for source, target, links in examples.random_pairs(seed=1, count=3000, longest=6):
         forest = direct_forest(source, target, links)
@@ -22,7 +22,7 @@ def test_direct_construction_is_the_definition() -> None:
     assert ambiguous > 600
 
 
-def test_monotone_pair_has_every_span_and_every_split() -> None:
+def test_a_monotone_pair_has_every_span_and_every_split() -> None:
     n = 6
     words = tuple("abcdef")
     links = {(i, i) for i in range(n)}
@@ -35,7 +35,7 @@ def test_monotone_pair_has_every_span_and_every_split() -> None:
     assert {v.level for v in forest.nodes} == {1, 3, 5, 7, 9, 11}
 
 
-def test_every_derivation_below_a_node_has_its_level_in_edges() -> None:
+def test_every_derivation_below_a_node_has_as_many_edges_as_its_level() -> None:
     for source, target, links in examples.random_pairs(seed=2, count=1000, longest=6):
         forest = direct_forest(source, target, links)
         for v, node in enumerate(forest.nodes):

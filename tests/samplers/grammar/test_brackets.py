@@ -1,4 +1,4 @@
-"""The notation of trees, packed forests and fragments."""
+"""Bracket notation of trees, packed forests and fragments."""
 
 import pytest
 from hypothesis import given
@@ -34,12 +34,12 @@ def trees(draw: st.DrawFn, depth: int = 4) -> str:
 
 
 @given(WORDS)
-def test_words_stand_as_they_are(word: str) -> None:
+def test_words_are_kept_unchanged(word: str) -> None:
     assert read_parse(f"(X {word} (Y {word}))").words == [word, word]
 
 
 @given(trees())
-def test_trees_come_back(text: str) -> None:
+def test_trees_survive_a_round_trip(text: str) -> None:
     parse = read_parse(text)
     assert write_parse(parse) == text
     assert parse.nodes[-1].start == 0
@@ -77,25 +77,25 @@ def test_an_n_best_list_is_packed() -> None:
     packed = pack([read_parse(text) for text in texts])
     found = trees_of(packed)
     assert set(texts) < found
-    # Parts of different trees go together.
+    # Subtrees of different trees are combined.
     assert "(S (NP (D a)) (VP (V b) (NP (NP (N c)))))" in found
     assert trees_of(read_parse(write_parse(packed))) == found
     assert len(packed.nodes) < sum(len(read_parse(text).nodes) for text in texts)
 
 
 @given(st.lists(trees(), min_size=1, max_size=1))
-def test_one_tree_is_packed_as_it_is(texts: list[str]) -> None:
+def test_a_single_tree_is_packed_unchanged(texts: list[str]) -> None:
     assert trees_of(pack([read_parse(text) for text in texts])) == set(texts)
 
 
-def test_no_depth_is_too_deep() -> None:
+def test_depth_is_unlimited() -> None:
     chain = "(A (B " * 3000 + "a" + "))" * 3000
     packed = pack([read_parse(f"(S {chain})"), read_parse("(S a)")])
     assert len(packed.nodes) == 6001
     assert write_parse(packed) == f"(S (| {chain}) (| a))"
 
 
-def test_what_is_too_large_to_be_sampled() -> None:
+def test_oversized_trees_are_rejected() -> None:
     check_size(read_parse(f"(S {'a ' * MAX_TREE})"))
     with pytest.raises(ForestTooLargeError, match="32768 words"):
         check_size(read_parse(f"(S {'a ' * (MAX_TREE + 1)})"))
@@ -132,12 +132,12 @@ def test_what_is_too_large_to_be_sampled() -> None:
         ("(#1)", "no finished node"),
     ],
 )
-def test_what_is_no_tree(text: str, what: str) -> None:
+def test_invalid_trees_are_rejected(text: str, what: str) -> None:
     with pytest.raises(BracketError, match=what):
         read_parse(text)
 
 
-def test_what_does_not_go_into_one_forest() -> None:
+def test_trees_that_do_not_fit_one_forest_are_rejected() -> None:
     with pytest.raises(BracketError, match="different sentences"):
         pack([read_parse("(S a)"), read_parse("(S b)")])
     with pytest.raises(BracketError, match="different root labels"):

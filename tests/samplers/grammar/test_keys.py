@@ -1,4 +1,4 @@
-"""Keys of rules from hashes of words, against those from the rules themselves."""
+"""Rule keys from word hashes, against those computed from the rules themselves."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ WORDS = st.one_of(st.none(), st.text(min_size=1, max_size=4).filter(lambda word:
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=5), st.integers(0, 9))
-def test_a_key_of_words_is_that_of_their_rule(sides: list[tuple[str | None, str | None]], salt: int) -> None:
+def test_a_key_from_word_hashes_equals_the_rule_s_key(sides: list[tuple[str | None, str | None]], salt: int) -> None:
     def hashes(side: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         words = [pair[side] for pair in sides]
         return np.array([0 if word is None else hash_words([word], salt)[0] for word in words], np.uint64)
@@ -23,7 +23,7 @@ def test_a_key_of_words_is_that_of_their_rule(sides: list[tuple[str | None, str 
     assert [tuple(key) for key in found.tolist()] == expected
 
 
-def test_narrow_keys_are_alike_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_keys_also_match(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3))
     words = [f"w{number}" for number in range(40)]
     found = lexical_keys(hash_words(words, 1), np.zeros(40, np.uint64))

@@ -1,4 +1,4 @@
-"""Rules of two lists matched by their keys."""
+"""Rules of two lists matched by key."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ def keys(*pairs: tuple[int, int]) -> np.ndarray:
     return np.array(pairs, np.uint64).reshape(-1, 2)
 
 
-def test_the_first_row_with_a_key_stands_for_all() -> None:
+def test_the_first_row_with_a_key_represents_all() -> None:
     high = (1 << 64) - 1
     rows = keys((high, 1), (2, 2), (high, 1), (high, 2), (2, 2), (1, high))
     assert first_of_each_key(rows).tolist() == [0, 1, 0, 3, 1, 5]

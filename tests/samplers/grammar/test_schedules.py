@@ -1,4 +1,4 @@
-"""Schedules sweep by sweep: when a stage begins and ends, when a tree has cooled down."""
+"""Schedules sweep by sweep: start and end of each stage, and the temperature."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from hierogram.samplers.grammar.schedules import (
 SWEEPS = np.arange(1, 100)
 
 
-def test_each_level_has_its_sweeps_and_then_every_node_is_sampled() -> None:
+def test_each_level_has_its_sweeps_before_every_node_is_sampled() -> None:
     schedule = Schedule(sweeps_per_level=3, levels=4)
     stages = schedule.stages(SWEEPS).tolist()
     assert stages[:13] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, EVERY_LEVEL]
@@ -58,7 +58,7 @@ def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
     assert set(quick_schedule().stages(SWEEPS).tolist()) == {EVERY_LEVEL}
 
 
-def test_draws_leave_present_values_where_the_temperature_rises() -> None:
+def test_draws_avoid_present_values_while_the_temperature_rises() -> None:
     assert quick_schedule().leaving
     assert stratified_schedule().leaving
     assert not Schedule().leaving
@@ -72,12 +72,12 @@ def test_annealed_pairs_settle_before_they_have_burned_in() -> None:
     assert set(annealing.stages(SWEEPS).tolist()) == {EVERY_LEVEL}
 
 
-def test_the_stage_that_is_told_is_that_of_the_last_sweep() -> None:
+def test_the_reported_stage_is_that_of_the_last_sweep() -> None:
     schedule = Schedule(sweeps_per_level=2, levels=3)
     assert schedule.reached(np.arange(9)).tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_temperature_falls_in_even_steps_to_one_and_stays() -> None:
+def test_temperature_falls_in_even_steps_to_one() -> None:
     annealing = Annealing(sweeps=5, start=3.0)
     temperatures = annealing.temperatures(np.arange(1, 9)).tolist()
     assert temperatures == pytest.approx([3.0, 2.5, 2.0, 1.5, 1.0, 1.0, 1.0, 1.0])
@@ -85,11 +85,11 @@ def test_temperature_falls_in_even_steps_to_one_and_stays() -> None:
     assert annealing.reached(np.arange(4, 8)).tolist() == [1, 1, 2, 2]
 
 
-def test_annealing_in_one_sweep_begins_hot() -> None:
+def test_annealing_in_one_sweep_starts_hot() -> None:
     assert Annealing(sweeps=1, start=4.0).temperatures(np.arange(1, 4)).tolist() == [4.0, 1.0, 1.0]
 
 
-def test_warming_up_has_two_stages_of_the_same_length() -> None:
+def test_warmup_has_two_stages_of_equal_length() -> None:
     options = replace(options_for(BHMM_F, 1000), warming=3)
     assert [options.plan(sweep).stage for sweep in range(1, 10)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert [replace(options, warming=0).plan(sweep).stage for sweep in (1, 2)] == [3, 3]

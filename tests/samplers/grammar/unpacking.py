@@ -1,4 +1,4 @@
-"""The trees that a packed forest stands for."""
+"""Expand a packed forest into its trees."""
 
 from itertools import product
 

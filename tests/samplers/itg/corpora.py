@@ -1,4 +1,4 @@
-"""What the tests of the ITG share: small corpora for kernels and twins, and chains over them."""
+"""Small corpora and chains for the ITG tests, for kernels and twins."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from hierogram.samplers.itg.model1 import Model1
 from hierogram.samplers.itg.sampler import SLICE, ItgKernel, ItgState, build
 
 STRENGTHS = (1.0, 0.4, 3.0, 1.7, 0.6)
-"""Of word pairs, of both sides' nulls, of P_f and P_e: no two alike, so that none can stand for another unnoticed."""
+"""Strengths of word pairs, nulls of both sides, P_f and P_e. All differ, so that a mix-up is noticed."""
 
 Pairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
@@ -21,7 +21,7 @@ PHRASE_END = 0.6
 
 
 def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
-    """The pairs as the kernels take them, numbered from 0, with phrases of so many words."""
+    """The pairs in the kernels' format, numbered from 0, with phrases of up to `longest` words."""
     sides = []
     for side in (0, 1):
         words = [word for pair in pairs for word in pair[side]]
@@ -31,7 +31,7 @@ def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
 
 
 def model1_of(batch: ItgBatch) -> Model1:
-    """Probabilities that differ from word to word, the same for whoever asks."""
+    """Deterministic probabilities that differ between words."""
     source, target = batch.type_source.astype(float), batch.type_target.astype(float)
     return Model1(
         (1 + (source * 3 + target * 5) % 4) / 6,
@@ -49,7 +49,7 @@ def kernel_of(
     of_long: float | None = None,
     longest: int = 1,
 ) -> ItgKernel:
-    """A kernel over the pairs whose strengths stay `strength` times `STRENGTHS`; `of_long` is a of two words a side."""
+    """A kernel whose strengths stay at `strength` times `STRENGTHS`; `of_long` is a for two words on each side."""
     batch = batch_of(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(
@@ -59,7 +59,7 @@ def kernel_of(
 
 
 def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
-    """The same as the twin takes it, with the base distributions of a state."""
+    """The corpus in the twin's format, with the base distributions of a state."""
     batch, base = kernel.batch, state.base
     types = {
         (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
@@ -84,7 +84,7 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
 
 
 def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
-    """Derivations as the kernels take them."""
+    """Derivations in the kernels' format."""
     derivations = empty_derivations(batch)
     for pair, tree in enumerate(trees):
         string = string_of(tree)
@@ -95,7 +95,7 @@ def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
 
 
 def trees_of(state: ItgState) -> tuple[Tree, ...]:
-    """Derivations as the twins take them."""
+    """Derivations in the twin's format."""
     found = []
     for pair, length in enumerate(state.derivations.length.tolist()):
         first = int(state.derivations.offset[pair])

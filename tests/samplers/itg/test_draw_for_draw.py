@@ -1,4 +1,4 @@
-"""The ITG's kernels against their twins, draw for draw."""
+"""The ITG kernels against their twins, draw for draw."""
 
 from random import Random
 
@@ -70,7 +70,7 @@ def test_the_kernels_draw_as_the_twins_do(method: str, longest: int) -> None:
         random = Random(trial)
         pairs = random_pairs(random)
         if trial % 2:
-            # Of long pairs many words must be linked, some of them across.
+            # Long pairs must have many linked words, some of them crossing.
             pairs = tuple(((0, 1, 2), tuple(random.sample(range(3), 3))) for _ in range(3))
         shape = random.choice([0.1, 0.15, 0.25, 1.0])
         trees = tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in pairs)
@@ -91,7 +91,7 @@ def test_the_kernels_draw_as_the_twins_do(method: str, longest: int) -> None:
     assert (phrases > 30) == (longest > 1)
 
 
-def test_pairs_that_do_not_take_part_stay_and_are_counted() -> None:
+def test_pairs_outside_the_sweep_are_unchanged_and_counted() -> None:
     pairs = (((0, 1), (1, 0)), ((0, 1), (1, 0)))
     kernel = kernel_of(pairs, EXHAUSTIVE, strength=50.0)
     state = kernel.init(3, "lb")

@@ -1,4 +1,4 @@
-"""Pairs of many words: the sparse chart sums what the whole chart does, and takes bounded memory."""
+"""Long pairs: the sparse chart has the sums of the whole chart, and takes bounded memory."""
 
 import tracemalloc
 
@@ -26,15 +26,15 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 70), (4, 64), (2, 130), (70, 3)])
-def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None:
-    """Also of a chart that has been too small before: what it had added up is forgotten."""
+def test_sums_of_long_sides_equal_those_of_the_whole_chart(n: int, m: int) -> None:
+    """Includes a chart that was first too small: its partial sums are discarded."""
     random = np.random.default_rng(n)
     items = make_weights(n, m)
     items.size[:2] = n, m
     items.rules[:2] = 0.4, 0.2
     items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
     items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
-    # Two words of each side must be linked, the last to the last.
+    # Two words on each side must be linked, the last to the last.
     items.source_nulls[[0, -1]] = items.target_nulls[[0, -1]] = 0.0
     items.pairs[0, 1:3] = items.pairs[-1, -1] = 0.5
     items.pairs[-1, :-1] = items.pairs[:-1, -1] = 0.0
@@ -49,7 +49,7 @@ def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None
     while not sum_inside(chart, slices):
         chart = larger_chart(chart)
     assert expected > 0
-    # The last cell is that of all words.
+    # The last cell covers all words.
     assert chart.inside[chart.registers[CELLS] - 1] == pytest.approx(expected, rel=1e-9)
 
 
@@ -70,7 +70,7 @@ def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
 
 
 def test_the_largest_chart_of_a_hundred_words_takes_bounded_memory() -> None:
-    """At its peak: while the last smaller one is still there."""
+    """Measured at the peak, when the previous smaller chart still exists."""
     tracemalloc.start()
     try:
         chart = make_chart(100, 100)

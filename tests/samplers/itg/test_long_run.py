@@ -1,4 +1,4 @@
-"""Long-run frequencies of the ITG's samplers against exact enumeration: derivations, and tables with them."""
+"""Long-run frequencies of the ITG samplers against exact enumeration, for derivations alone and with tables."""
 
 import math
 from collections import Counter, defaultdict
@@ -54,29 +54,29 @@ THREE: Pairs = (((0,), (0,)), ((0,), (0, 0)), ((), (0,)))
 LARGE: Pairs = (((0, 1, 0), (0, 0, 1)),)
 CORPORA = {"one": ONE, "two": TWO, "three": THREE}
 PHRASES: Pairs = (((0, 1), (0, 1)), ((0, 1), (0,)))
-"""Where a phrase of the first pair stands in the second one, too."""
+"""One phrase of the first pair also occurs in the second."""
 SHAPES = [
     *((SLICE, 0.1, None), (SLICE, 0.15, None), (SLICE, 0.25, None), (SLICE, 1.0, None)),
     *((GIBBS, 1.0, None), (EXHAUSTIVE, 1.0, None)),
     *((FLAT, 0.1, None), (FLAT, 0.25, None), (FLAT, 1.0, None), (FLAT, 0.1, 0.25)),
 ]
-"""Methods, their shapes and those of long pairs."""
+"""Methods, their shapes, and their shapes for long pairs."""
 
 
 @cache
 def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
-    """The exact posterior, whatever the method."""
+    """The exact posterior, which does not depend on the method."""
     kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength, longest=longest)
     return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
 
 def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
-    """Derivations, told apart by links and by how many rules of each type they use."""
+    """The links of derivations, and their uses of each rule type."""
     return tuple((links_of(tree), string_of(tree).count(0), string_of(tree).count(1)) for tree in trees)
 
 
 def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int, seed: int) -> list[tuple[Tree, ...]]:
-    """The derivations of every so many sweeps; the base distributions stay as they are."""
+    """The derivations after every `thinning` sweeps, with fixed base distributions."""
     fixed = state.base._replace(source=state.base.source.copy(), target=state.base.target.copy())
     found = []
     for number in range(1, samples * thinning + 1):
@@ -88,7 +88,7 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
 
 
 def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -> list[tuple[Tree, ...]]:
-    """What derivations become after one sweep, each with numbers of its own; the base distributions as at first."""
+    """The derivations after one sweep from each start, each with its own stream; base distributions stay fixed."""
     found = []
     for number, trees in enumerate(starts, 1):
         state = kernel.resume(put(kernel.batch, trees))
@@ -100,7 +100,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
-    """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
+    """Whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a fault."""
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
     exact = exact_of(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
@@ -109,14 +109,14 @@ def sweep_leaves_the_posterior(
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float, of_long: float | None) -> None:
+def test_a_sweep_leaves_the_posterior_invariant(corpus: str, method: str, shape: float, of_long: float | None) -> None:
     assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, SAMPLES, seed=3)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_many_sweeps_leave_the_posterior_as_it_is(
+def test_many_sweeps_leave_the_posterior_invariant(
     corpus: str, method: str, shape: float, of_long: float | None
 ) -> None:
     assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, MANY_SAMPLES, seed=11)
@@ -124,19 +124,19 @@ def test_many_sweeps_leave_the_posterior_as_it_is(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_a_sweep_leaves_the_posterior_of_phrases_as_it_is(method: str, shape: float, of_long: float | None) -> None:
+def test_a_sweep_leaves_the_posterior_of_phrases_invariant(method: str, shape: float, of_long: float | None) -> None:
     assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, 4_000, seed=3, longest=2)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_many_sweeps_leave_the_posterior_of_phrases_as_it_is(method: str, shape: float, of_long: float | None) -> None:
+def test_many_sweeps_leave_the_posterior_of_phrases_invariant(method: str, shape: float, of_long: float | None) -> None:
     assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, MANY_SAMPLES, seed=12, longest=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_a_chain_that_begins_with_words_has_the_posterior_of_phrases(method: str) -> None:
+def test_a_chain_started_with_words_has_the_posterior_of_phrases(method: str) -> None:
     kernel = kernel_of(PHRASES, method, 0.15, strength=0.7, longest=2)
     samples = frequencies(kernel, kernel.init(2, LEFT_BRANCHING), 1_500, 1 if method == EXHAUSTIVE else 20, seed=4)
     assert p_value(samples, exact_of(PHRASES, 0.7, 2)) > ALPHA
@@ -155,7 +155,7 @@ def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: str) -> None:
+def test_a_sweep_leaves_the_posterior_of_three_by_three_words_invariant(method: str) -> None:
     kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
     exact = exact_of(LARGE, 2.0)
     told: defaultdict[tuple[object, ...], float] = defaultdict(float)
@@ -167,8 +167,8 @@ def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "most"), [(SLICE, 1), (FLAT, 2)])
-def test_a_sweep_whose_charts_are_given_up_leaves_the_posterior_as_it_is(method: str, most: int) -> None:
-    """Whether a chart is too large depends on the derivation, so what follows must not depend on that."""
+def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(method: str, most: int) -> None:
+    """Whether a chart is too large depends on the derivation, so the fallback must not introduce a bias."""
     kernel = kernel_of(ONE, method, 0.25, strength=0.7)
     kernel._scratch.chart.registers[MOST] = most
     exact = exact_of(ONE, 0.7)
@@ -183,10 +183,10 @@ def test_a_sweep_whose_charts_are_given_up_leaves_the_posterior_as_it_is(method:
 
 
 def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[object, ...], float]:
-    """P of derivations (by signature) and tables, P_f and P_e integrated out.
+    """The joint probability of derivations (by signature) and tables, with P_f and P_e integrated out.
 
-    Of each dish of n customers at t tables: the ways to seat them, α^t, and the lexical part of the base to the t;
-    for each word, half a draw from P a table: a Dirichlet's moment.
+    Each dish with n customers at t tables contributes the number of seatings, α^t, and the lexical part of the base
+    to the power of t. Each word contributes half a draw from P per table: a moment of a Dirichlet.
     """
     batch, base = kernel.batch, state.base
     longest = batch.phrases.longest
@@ -235,7 +235,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
 
 
 def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
-    """The tables that a sweep has drawn."""
+    """The tables drawn in the last sweep."""
     tables, batch = kernel._tables, kernel.batch
     words = len(batch.type_source)
     found: list[tuple[Dish, int]] = [
@@ -252,14 +252,14 @@ def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object,
 
 
 def words_in(side: int | tuple[int, ...]) -> tuple[int, ...]:
-    """The words of a side of a dish."""
+    """The words of one side of a dish."""
     return side if isinstance(side, tuple) else (side,) * (side >= 0)
 
 
 def chain_has_the_posterior_of_tables(
     pairs: Pairs, method: str, samples: int, seed: int, thinning: int = 5, longest: int = 1
 ) -> bool:
-    """The derivations and tables of every so many sweeps, beside their enumeration."""
+    """Whether the derivations and tables of every `thinning` sweeps match their enumeration."""
     kernel = kernel_of(pairs, method, 0.25, strength=1.3, longest=longest)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)
@@ -292,8 +292,8 @@ def test_derivations_and_tables_at_length(corpus: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 2])
-def test_a_table_is_half_a_draw_of_each_of_its_words(longest: int) -> None:
-    """And P_f is drawn from the Dirichlet distribution that these draws give: its square root is kept."""
+def test_a_table_counts_as_half_a_draw_of_each_of_its_words(longest: int) -> None:
+    """P_f is drawn from the Dirichlet distribution given these draws, and its square root is stored."""
     kernel = kernel_of(TWO, EXHAUSTIVE, strength=1.3, longest=longest)
     state = kernel.init(3, LEFT_BRANCHING)
     batch = kernel.batch
@@ -325,7 +325,7 @@ def test_a_table_is_half_a_draw_of_each_of_its_words(longest: int) -> None:
 
 
 def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: Tables) -> NDArray[np.float64]:
-    """The density of a strength α or γ given tables and customers, times a constant, at some values.
+    """The unnormalized density of a strength α or γ at some values, given tables and customers.
 
     Gamma(α; 1, 1/1000) times the probability of the seating: α^t Γ(α) / Γ(α + n) of a process with t tables of n
     customers; Γ(γ) / Γ(γ + d) Π_w Γ(γ/V + d_w) / Γ(γ/V) of a Dirichlet distribution over V words with d_w draws.
@@ -345,10 +345,10 @@ def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: 
 
 
 @pytest.mark.slow
-def test_strengths_are_drawn_as_quadrature_says() -> None:
-    """Each from its own tables: no two processes have equally many tables or customers here.
+def test_strengths_match_quadrature() -> None:
+    """Each strength is drawn given its own tables; no two processes have equal numbers of tables or customers here.
 
-    One draw from each of independent draws of the exact density leads to draws of it.
+    A single draw from each of many exact draws must again follow the exact density.
     """
     kernel = kernel_of(TWO)
     state = kernel.init(3, LEFT_BRANCHING)
@@ -380,8 +380,8 @@ def test_strengths_are_drawn_as_quadrature_says() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [SLICE, FLAT])
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
-def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: float, method: str) -> None:
-    """A word's null of the pair that the derivation emits, and the word pairs that it does not emit."""
+def test_an_unused_rule_survives_with_its_probability_to_the_power_a(shape: float, method: str) -> None:
+    """Covers a null of a word, and word pairs that the derivation does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
     kernel = kernel_of(pairs, method, shape, strength=0.1)
     derivation = put(kernel.batch, [(0, (PAIR,), (PAIR,))])

@@ -1,4 +1,4 @@
-"""Initial derivations, Model 1, derivations as bytes, and links: what the samplers stand on."""
+"""Initial derivations, Model 1, derivations as bytes, and links of the ITG samplers."""
 
 from collections import defaultdict
 from functools import cache
@@ -62,7 +62,7 @@ def test_the_start_of_model1_follows_it_within_the_beam() -> None:
 
 
 @given(st.permutations(range(7)), st.integers(0, 127))
-def test_the_start_from_links_keeps_what_an_itg_can_hold(permutation: list[int], kept: int) -> None:
+def test_the_start_from_links_keeps_all_that_an_itg_allows(permutation: list[int], kept: int) -> None:
     links = np.array([target if kept >> k & 1 else -1 for k, target in enumerate(permutation)], np.int32)
     kernel = _seven()
     [tree] = trees_of(kernel.init(1, LINKS, links))
@@ -84,7 +84,7 @@ def _seven() -> ItgKernel:
 
 
 def is_binarizable(order: list[int]) -> bool:
-    """Brute force: some split into two blocks of neighbouring targets, both binarizable."""
+    """Whether an order splits into two blocks of adjacent targets, both binarizable, by brute force."""
     ranks = [sorted(order).index(target) for target in order]
     if len(ranks) == 1:
         return True
@@ -97,14 +97,14 @@ def is_binarizable(order: list[int]) -> bool:
 
 
 def test_the_best_links_are_one_to_one() -> None:
-    """Of three pairs of 3, 1 and 2 source words; the second has no links."""
+    """Three pairs of 3, 1 and 2 source words; the second has no links."""
     source, target = np.array([0, 0, 1, 2, 0, 1], np.int16), np.array([0, 1, 1, 1, 2, 0], np.int16)
     score = np.array([0.5, 0.9, 0.8, 0.95, 0.6, 0.7])
     chosen = one_to_one(source, target, score, np.array([0, 4, 4, 6]), np.array([0, 3, 4, 6]))
     assert chosen.tolist() == [0, -1, 1, -1, 2, 0]
 
 
-def test_model1_is_that_of_the_equations() -> None:
+def test_model1_follows_the_equations() -> None:
     random = Random(2)
 
     def side() -> tuple[int, ...]:
@@ -160,10 +160,10 @@ def test_pairs_without_any_word_have_no_derivation() -> None:
         assert state.derivations.length[0] == 0
 
 
-def test_links_of_pairs_and_of_chunks_are_counted() -> None:
+def test_links_of_pairs_and_chunks_are_counted() -> None:
     pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2, 0)),)
     batch = batch_of(pairs)
-    # [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩]: f1 stands in a chunk with e0, e1 in one with f3.
+    # [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩]: f1 is in a chunk with e0, e1 in one with f3.
     tree = (0, (0, (PAIR,), (SOURCE_NULL,)), (1, (PAIR,), (0, (TARGET_NULL,), (PAIR,))))
     sums = empty_links(batch)
     add_links(batch, put(batch, [tree]), sums)
@@ -176,7 +176,7 @@ def test_links_of_pairs_and_of_chunks_are_counted() -> None:
 def test_a_pair_of_phrases_links_all_its_words() -> None:
     pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2, 0)),)
     batch = batch_of(pairs, 2)
-    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 stands in a chunk with e0, whose links are those of its phrase.
+    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 is in a chunk with e0, whose links are those of its phrase.
     tree = (0, (0, (phrase(2, 1),), (SOURCE_NULL,)), (0, (phrase(1, 2),), (TARGET_NULL,)))
     sums = empty_links(batch)
     add_links(batch, put(batch, [tree]), sums)
@@ -186,7 +186,7 @@ def test_a_pair_of_phrases_links_all_its_words() -> None:
     assert sums.pairs.max() == sums.chunks.max() == 1
 
 
-def test_a_side_that_is_too_long_is_refused_by_its_line() -> None:
+def test_an_oversized_side_is_refused_with_its_line() -> None:
     with pytest.raises(AlignmentInputError, match=r"sentence pair 2 has 251 words on its target side"):
         batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST_ITG_SIDE + 1))))
 
@@ -194,14 +194,14 @@ def test_a_side_that_is_too_long_is_refused_by_its_line() -> None:
 @pytest.mark.parametrize(
     ("method", "start", "why"), [("best", "lb", "no ITG sampler is called 'best'"), (SLICE, "m9", "no start is called")]
 )
-def test_what_does_not_exist_is_refused(method: str, start: str, why: str) -> None:
+def test_unknown_choices_are_refused(method: str, start: str, why: str) -> None:
     with pytest.raises(AlignmentInputError, match=why):
         kernel_of((((0,), (0,)),), method).init(1, start)
 
 
 @pytest.mark.slow
 def test_long_pairs_are_sampled_in_bounded_memory() -> None:
-    """A hundred words a side, all of which may be linked to many: the chart has a limit, and something moves."""
+    """A hundred words on each side, all with many possible links: the chart is bounded, and the chain still moves."""
     words = tuple(random_word % 7 for random_word in range(100))
     kernel = kernel_of(((words, words),), SLICE, 0.15)
     state = kernel.init(1, LEFT_BRANCHING)

@@ -1,4 +1,4 @@
-"""What derivations say: their rules as numbers, averages over sweeps and their bytes, against plain Python."""
+"""Summaries of derivations against plain Python: rule numbers, averages over sweeps, and records."""
 
 from collections import Counter
 from fractions import Fraction
@@ -32,11 +32,11 @@ from hierogram.samplers.itg.summaries import (
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 
 Rule = tuple[int, Any, Any]
-"""A rule, its source word and its target word, -1 for none, or the words of its phrases."""
+"""A rule, its source word and its target word (-1 for none), or the words of its phrases."""
 
 
 def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
-    """The twin: which rules a derivation uses, by their words."""
+    """The twin's rule uses of a derivation, by words."""
     source, target = pairs[pair]
     found: Counter[Rule] = Counter()
     for use in uses_of(tree):
@@ -50,7 +50,7 @@ def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
 
 
 def named(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Rule], tuple[int, int, int]]:
-    """The same of the kernels: by pair and rule, what is added to count, expected uses and variance."""
+    """The kernels' added count, expected uses and variance, by pair and rule."""
     found: dict[tuple[int, Rule], tuple[int, int, int]] = {}
     f, e = batch.source_words, batch.target_words
     for rule, pair, *numbers in zip(*(column.tolist() for column in uses), strict=True):
@@ -82,7 +82,7 @@ def variance_of(mean: int, sweeps: int) -> int:
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
-def test_derivations_use_what_the_twin_says(longest: int) -> None:
+def test_rule_uses_match_the_twin(longest: int) -> None:
     batch = batch_of(PAIRS, longest)
     random = Random(3)
     for first in (0, 2):
@@ -100,7 +100,7 @@ def test_derivations_use_what_the_twin_says(longest: int) -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
-def test_averages_are_what_was_used_in_all_sweeps(longest: int) -> None:
+def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
     batch = batch_of(PAIRS, longest)
     random = Random(5)
     averages = empty_averages(batch)
@@ -118,7 +118,7 @@ def test_averages_are_what_was_used_in_all_sweeps(longest: int) -> None:
     again = read_averages(batch, records)
     assert (again.uses == averages.uses).all()
     assert (again.sweeps == averages.sweeps).all()
-    # A rule that stands at two places of a pair is rounded at each.
+    # A rule that occurs at two places of a pair is rounded at each.
     one, left_out = uses_of_records(batch, records)
     found = named(batch, one)
     for pair, of_pair in enumerate(expected):
@@ -158,14 +158,14 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
     for rule in twins[0] | twins[1]:
         truth = sum(weight * own[rule] for weight, own in zip(weights, twins, strict=True)) / sweeps
         _, mean, _ = found.get((0, rule), (0, 0, 0))
-        # Halves of odd sums are rounded down at each of the rule's places; what is rare is not counted.
+        # Halves of odd sums are rounded down at each of the rule's places. Rare rules are not counted.
         lost = 3 * (before + since >= MOST_SWEEPS) / sweeps + (1 / 32 if mean == 0 else 1 / ONE_USE)
         assert -1 / ONE_USE <= truth - mean / ONE_USE < lost
     assert int(averages.uses.max()) <= 3 * sweeps
 
 
-def test_nothing_is_lost_by_the_sweeps_at_which_it_was_used() -> None:
-    """A place that is used in one sweep of 33 to 48 counts for that, or is what is left out."""
+def test_every_use_is_counted_or_reported_as_left_out() -> None:
+    """A place used in one of 33 to 48 sweeps is either counted or reported as left out."""
     batch = batch_of((((0, 1), (0, 1)),))
     for rest, counted in ((30, True), (40, False)):
         averages = empty_averages(batch)
@@ -174,7 +174,7 @@ def test_nothing_is_lost_by_the_sweeps_at_which_it_was_used() -> None:
             add_derivations(batch, put(batch, [tree]), np.ones(1, np.bool_), averages)
         uses, left_out = uses_of_records(batch, write_averages(batch, averages))
         assert (len(uses.rules) > 3) == counted
-        # Three straight rules in the sweep, beside the one that all others have, and four null emissions.
+        # Three straight rules in the sweep, besides the one common to all sweeps, and four null emissions.
         assert left_out[2] == left_out[3] == 0
         assert left_out[0] == (0 if counted else 4 * round(ONE_USE / (rest + 1)))
         assert len(left_out) == CLASSES
@@ -182,7 +182,7 @@ def test_nothing_is_lost_by_the_sweeps_at_which_it_was_used() -> None:
 
 
 def drawn_corpus(random: Random) -> Pairs:
-    """Pairs that share words, so that chains hesitate between their derivations."""
+    """Pairs that share words, so that their derivations are ambiguous."""
     return tuple(
         (
             tuple(random.randrange(8) for _ in range(random.randint(1, 6))),
@@ -192,8 +192,8 @@ def drawn_corpus(random: Random) -> Pairs:
     )
 
 
-def test_a_chain_keeps_what_it_used_whenever_it_is_committed() -> None:
-    """Sums of what a chain drew, exact by the twin: whatever is not counted is reported as left out."""
+def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
+    """The sums of a chain's draws are exact by the twin; everything not counted is reported as left out."""
     pairs = drawn_corpus(Random(11))
     kernel = kernel_of(pairs)
     state = kernel.init(1, MODEL1)
@@ -221,7 +221,7 @@ def test_a_chain_keeps_what_it_used_whenever_it_is_committed() -> None:
         for rule, uses in of_pair.items():
             _, mean, _ = found.get((pair, rule), (0, 0, 0))
             alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
-            # What counts for nothing at each of its places is less than 1/32 there.
+            # A rule that is not counted at any of its places has less than 1/32 at each.
             assert -alike < uses / sweeps * ONE_USE - mean < alike * LEAST_KEPT
     assert int(kept.sampled.sum()) / ONE_USE > 0.99 * total
 
@@ -243,8 +243,8 @@ def test_records_that_do_not_fit_are_refused() -> None:
             uses_of_trees(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
 
 
-def test_phrases_that_are_too_long_or_leave_their_pair_are_refused() -> None:
-    """Of a derivation, and of a record, whose places have room for phrases beyond a pair's last word."""
+def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
+    """Covers a derivation, and a record whose places have room for phrases beyond a pair's last word."""
     pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
     long = encode(put(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
     for longest, fitting in ((3, True), (2, False), (1, False)):
@@ -259,7 +259,7 @@ def test_phrases_that_are_too_long_or_leave_their_pair_are_refused() -> None:
         with pytest.raises(DerivationError, match="derivation of pair number 0"):
             decode(batch, long)
     batch = batch_of(pairs, 2)
-    # Two sweeps; straight, inverted, five nulls and six pairs of words, then three phrase pairs from each position on.
+    # Two sweeps; straight, inverted, five nulls and six word pairs, then three phrase pairs from each position on.
     for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
         records = join_blobs([bytes([2, place, 1]), b""])
         if fitting:
@@ -271,7 +271,7 @@ def test_phrases_that_are_too_long_or_leave_their_pair_are_refused() -> None:
                 read(batch, records)
 
 
-def test_uses_that_cancel_out_are_left_out() -> None:
+def test_uses_that_cancel_out_are_omitted() -> None:
     columns = [np.array(column) for column in ([3, 1, 3, 2], [0, 0, 1, 1], [1, 2, -1, 0], [0, 5, 0, 0], [0, 0, 0, 0])]
     found = added_up([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
     assert [column.tolist() for column in found] == [[1], [0], [2], [5], [0]]

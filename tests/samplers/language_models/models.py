@@ -1,4 +1,4 @@
-"""Models of the reference as models of the kernels."""
+"""Conversion of the reference's models to kernel models."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = 
 
 
 def rows(model: Model, grams: list[tuple[int, ...]]):
-    """N-grams of one order as columns."""
+    """The n-grams of one order as columns."""
     return (
         np.array(grams, np.int32),
         np.array([model.log10[gram] for gram in grams], np.float32),
@@ -33,7 +33,7 @@ def rows(model: Model, grams: list[tuple[int, ...]]):
 
 
 def walk(model: LanguageModel, words: Sequence[int], state: int = EMPTY) -> tuple[np.ndarray, np.ndarray]:
-    """Score words one after the other: the probability of each, log10, and the state after it."""
+    """Score words in sequence: log10 probability of each, and the state after it."""
     log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
     _score_all(model, state, np.array(words, np.int32), log10, states)
     return log10, states

@@ -1,4 +1,4 @@
-"""Classes of words are a local optimum of the likelihood, and those that text was made with."""
+"""Word classes are a local optimum of the likelihood, and recover the classes that generated a text."""
 
 import math
 from collections import Counter
@@ -21,7 +21,7 @@ def arrays(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_likelihood(sentences: list[list[int]], classes: dict[int, int]) -> float:
-    """Ln P of all words given those before them, by relative frequencies; -1 is a sentence's end, of its own class."""
+    """The log probability of all words given their predecessors, by relative frequencies; -1 ends a sentence."""
     pairs, tokens = Counter[tuple[int, int]](), Counter[int]()
     left, right, words = Counter[int](), Counter[int](), Counter[int]()
     for sentence in sentences:
@@ -36,7 +36,7 @@ def log_likelihood(sentences: list[list[int]], classes: dict[int, int]) -> float
     return within + sum(n * math.log(n / left[c]) for (c, _), n in pairs.items())
 
 
-def test_words_that_stand_in_the_same_places_are_of_one_class() -> None:
+def test_words_in_the_same_contexts_share_a_class() -> None:
     random = Random(1)
     of_class = [range(20), range(20, 26), range(26, 30)]
     sentences = [[random.choice(of_class[(k + n % 2) % 3]) for k in range(3 + n % 5)] for n in range(600)]
@@ -45,7 +45,7 @@ def test_words_that_stand_in_the_same_places_are_of_one_class() -> None:
 
 
 @pytest.mark.parametrize("different", [2, 3])
-def test_no_word_can_be_moved_for_the_better(different: int) -> None:
+def test_no_word_move_improves_the_likelihood(different: int) -> None:
     better = 0
     for seed in range(40):
         random = Random(seed)
@@ -66,12 +66,12 @@ def test_no_word_can_be_moved_for_the_better(different: int) -> None:
     assert better > 30
 
 
-def test_a_text_has_the_classes_probability_and_that_of_each_word_in_its_class() -> None:
+def test_text_probability_is_the_class_times_the_word_in_its_class() -> None:
     random = Random(5)
     of_classes = random_model(random, 3, 7)
     vocabulary = GrowingVocabulary()
     vocabulary.add(["a", "b", "c", "d"])
-    # A new word is one of class 6.
+    # A new word belongs to class 6.
     classes = np.array([6, 6, 6, 3, 4, 4, 5], np.int32)
     log10 = -np.arange(1, 8, dtype=np.float32) / 8
     found = ClassModel(vocabulary.finish(), classes, log10, built(of_classes, 7))

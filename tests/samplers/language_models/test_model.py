@@ -36,7 +36,7 @@ def test_probabilities_and_states(order: int, pruned: float) -> None:
 
 
 @pytest.mark.parametrize(("order", "pruned"), CASES)
-def test_what_depends_on_words_before(order: int, pruned: float) -> None:
+def test_words_whose_probability_depends_on_earlier_words(order: int, pruned: float) -> None:
     random = Random(100 + order)
     for _ in range(5):
         reference = random_model(random, order, 4, pruned)
@@ -53,7 +53,7 @@ def test_what_depends_on_words_before(order: int, pruned: float) -> None:
                     assert states[-1] == alone_states[-1]
 
 
-def test_tables_that_grow_are_as_those_that_need_not() -> None:
+def test_tables_that_grow_equal_preallocated_ones() -> None:
     reference = random_model(Random(5), 4, 40, children=6)
     one, other = built(reference, 40), built(reference, 40, rows_at_once=7, expected=False)
     text = [Random(6).randrange(40) for _ in range(2_000)]
@@ -62,14 +62,14 @@ def test_tables_that_grow_are_as_those_that_need_not() -> None:
     assert len(reference.log10) > 3_000
 
 
-def test_an_ngram_that_is_there_twice_is_named() -> None:
+def test_a_repeated_ngram_is_reported() -> None:
     unigrams = np.full(3, -1, np.float32)
     grams = [(0, 1), (1, 2), (0, 1), (2, 2)]
     builder = ModelBuilder(2, unigrams, unigrams)
     assert builder.add(*rows(Model(dict.fromkeys(grams, -0.5), {}, 2), grams)) == 2
 
 
-def test_an_order_has_bounds() -> None:
+def test_the_order_is_bounded() -> None:
     for order in (0, 16):
         with pytest.raises(LanguageModelError, match=f"order {order}"):
             ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))

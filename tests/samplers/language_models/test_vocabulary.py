@@ -30,7 +30,7 @@ def test_a_vocabulary_grows() -> None:
     assert [vocabulary.word(number) for number in numbers] == words
 
 
-def test_bytes_that_are_no_text_stay() -> None:
+def test_invalid_utf_8_is_preserved() -> None:
     growing = GrowingVocabulary()
     (number,) = growing.add([b"\xff\xfe".decode("utf-8", "surrogateescape")])
     assert growing.finish().word(number).encode("utf-8", "surrogateescape") == b"\xff\xfe"

@@ -1,4 +1,4 @@
-"""What is known of words is what the other pairs alone say, and what tells misfits follows from it."""
+"""Word features follow from the other pairs alone, and misfits are detected from them."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def random_pairs(seed: int) -> list[LinkedPair]:
         n, m = random.integers(1, 6, 2)
         links = [(int(i), int(x)) for i, x in np.argwhere(random.random((n, m)) < 0.3)]
         pairs.append(LinkedPair(random.integers(0, WORDS, n).tolist(), random.integers(0, WORDS, m).tolist(), links))
-    # Each word is used; some, and some links, by one pair alone.
+    # Each word is used; some words and some links occur in one pair only.
     every = list(range(WORDS))
     return [*pairs, LinkedPair(every, every, []), LinkedPair([WORDS, 0, WORDS], [1, WORDS], [(0, 1), (2, 1), (1, 0)])]
 
@@ -70,7 +70,7 @@ def of_pair(pair: LinkedPair, known: bool) -> tuple[np.ndarray, np.ndarray, OwnP
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_facts_are_those_of_the_other_pairs(seed: int) -> None:
+def test_features_come_from_the_other_pairs_only(seed: int) -> None:
     pairs = random_pairs(seed)
     lexicon = counted(pairs)
     new = LinkedPair([0, WORDS - 1, 0], [1, 1, 2, 3], [])
@@ -93,7 +93,7 @@ def test_facts_are_those_of_the_other_pairs(seed: int) -> None:
             np.testing.assert_allclose(features, twin.features(others, pair, side), rtol=1e-10, atol=1e-12)
 
 
-def test_words_that_no_stored_pair_has() -> None:
+def test_words_absent_from_all_stored_pairs() -> None:
     pairs = random_pairs(9)
     facts = make_facts(4, 4)
     source, target = np.array([-1, 0], np.int32), np.array([-1], np.int32)

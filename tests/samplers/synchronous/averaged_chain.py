@@ -18,9 +18,7 @@ from hierogram.samplers.synchronous.sweeps import GIBBS, SweepPlan
 
 
 def all_fragments(averages: Averages) -> Fragments:
-    """Every entry with its uses in all sweeps, also those that would not be counted; its variance is what it may have
-    missed.
-    """
+    """Every entry with its uses in all sweeps, even if not counted; its variance is its possible missed uses."""
     columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
@@ -34,7 +32,7 @@ def all_fragments(averages: Averages) -> Fragments:
 
 
 class AveragedChain(KernelChain):
-    """A chain whose uses are averaged in every sweep."""
+    """A chain that averages its uses in every sweep."""
 
     def __init__(
         self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0, method: int = GIBBS,
@@ -44,18 +42,18 @@ class AveragedChain(KernelChain):
         self.forget()
 
     def forget(self, slots: NDArray[np.int64] | None = None) -> None:
-        """Begin the averages again, with so many slots for each pair."""
+        """Restart the averages with `slots` slots for each pair."""
         self.chain = self.chain._replace(averages=empty_averages(self.batch, slots))
 
     def average(self) -> None:
-        """One sweep over all pairs, averaged."""
+        """Run one averaged sweep over all pairs."""
         self.sweeps += 1
         stages = np.full(len(self.forests), EVERY_LEVEL, np.int16)
         plan = SweepPlan(self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), leaving=self.leaving)
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
 
     def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:
-        """The rules that a pair keeps: uses, and the most that they may have missed."""
+        """The rules that a pair keeps, with their uses and their possible missed uses."""
         every = all_fragments(self.chain.averages)
         own = np.flatnonzero(every.pairs == pair)
         deltas = add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
@@ -64,6 +62,6 @@ class AveragedChain(KernelChain):
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def uses(self) -> Counter[Rule]:
-        """The uses of all pairs in all sweeps averaged, by rule, in whole parts of a use."""
+        """The uses of all pairs in all averaged sweeps, by rule, as integers."""
         deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
         return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)

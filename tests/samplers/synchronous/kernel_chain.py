@@ -1,4 +1,4 @@
-"""The kernels in the twin's values: forests, models and states there and back."""
+"""Conversions between kernels and twin: forests, models and states."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ SALT = 3
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """A number for each word."""
+    """A number for each distinct word."""
     return {word: n for n, word in enumerate(sorted({word for text in texts for word in text}))}
 
 
 def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
-    """Pairs of words and links as the kernels take them."""
+    """Pairs of words and links in the kernels' format."""
     source = numbered([f for f, _, _ in pairs])
     target = numbered([e for _, e, _ in pairs])
     links = [link for _, _, pair_links in pairs for link in sorted(pair_links)]
@@ -51,19 +51,19 @@ def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
 
 
 def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Where things of these sizes begin, one after the other, and where the last ends."""
+    """The start offsets of consecutive items of these sizes, and the end of the last."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
 def to_arrays(forests: Sequence[Forest], span_limit: int) -> arrays.Forests:
-    """The twin's forests as the kernels take them."""
+    """The twin's forests in the kernels' format."""
     return arrays.assemble(
         [[arrays.Node(v.source, v.target, v.edges, v.label) for v in f.nodes] for f in forests], span_limit
     )
 
 
 def from_arrays(forests: arrays.Forests, pairs: Sequence[RandomPair]) -> list[Forest]:
-    """The kernels' forests as the twin takes them."""
+    """The kernels' forests in the twin's format."""
     return [Forest(source, target, tuple(nodes_of(forests, p))) for p, (source, target, _) in enumerate(pairs)]
 
 
@@ -87,7 +87,7 @@ def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
 
 
 def to_model(model: Model, longest_rule: int) -> KernelModel:
-    """The twin's model as the kernels take it."""
+    """The twin's model in the kernels' format."""
     if isinstance(model, PitmanYor):
         settings = ModelSettings("pitman-yor", model.strength, model.discount, model.rate)
         return build_model(settings, 1, 1, longest_rule)
@@ -97,7 +97,7 @@ def to_model(model: Model, longest_rule: int) -> KernelModel:
 
 
 def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
-    """The twin's corpus as the kernels take it, pair p named p."""
+    """The twin's corpus in the kernels' format, pair p named p."""
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
     source = hash_words(numbered([f.source for f in forests]), SALT)
     target = hash_words(numbered([f.target for f in forests]), SALT)
@@ -107,7 +107,7 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
 
 
 def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[Rule]:
-    """The counts of rule-count deltas; raises `ValueError` where they have one rule twice."""
+    """The counts of rule-count deltas. Raises `ValueError` if they contain a rule twice."""
     source = sorted({word for f in forests for word in f.source})
     target = sorted({word for f in forests for word in f.target})
     counts: Counter[Rule] = Counter()
@@ -126,7 +126,7 @@ def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[R
 
 
 def to_symbol(symbol: int, words: Sequence[str]) -> Symbol:
-    """A symbol of rule-count deltas as the twin takes it."""
+    """A symbol of rule-count deltas in the twin's format."""
     if symbol >= 0:
         return words[symbol]
     if symbol <= OPEN_LABEL:
@@ -161,13 +161,13 @@ class KernelChain:
         self.bounds = [int(b) for b in self.batch.forests.node_offset]
 
     def sweep(self, stage: int = EVERY_LEVEL) -> SweepInfo:
-        """One sweep over all pairs, in which nodes up to a level may change."""
+        """Sweep all pairs once; nodes up to a level may change."""
         return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
     def sweep_at(
         self, stages: NDArray[np.int16], powers: NDArray[np.float64] = NO_POWERS, density: bool = True
     ) -> SweepInfo:
-        """One sweep in which each pair has a stage and a power 1/T of its own; at stage 0 it is left alone."""
+        """Sweep once with a separate stage and power 1/T for each pair; a pair at stage 0 is skipped."""
         self.sweeps += stages > 0
         plan = SweepPlan(self.sweeps, stages, powers, density, leaving=self.leaving)
         self.chain, info = self.kernel.step(self.seed, self.chain, plan)
@@ -195,5 +195,5 @@ class KernelChain:
         return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
 
     def log_likelihood(self) -> float:
-        """ln P of all rules, as the kernels compute it."""
+        """ln P of all rules, computed by the kernels."""
         return log_likelihood(self.table, self.model)

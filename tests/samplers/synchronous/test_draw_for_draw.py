@@ -1,6 +1,6 @@
-"""The kernels and their twin, given the same seeds, walk the same trajectory: equal states after every sweep.
+"""Kernels and twin walk the same trajectory from the same seeds: equal states after every sweep.
 
-What is proved of the twin in `test_exact_invariance` is thereby proved of the kernels.
+The proofs about the twin in `test_exact_invariance` thereby hold for the kernels.
 """
 
 from collections.abc import Sequence
@@ -46,18 +46,18 @@ class Walk:
         self.compare(self.state)
 
     def compare(self, state: Joint) -> None:
-        """Take the twin's new state; it must be the kernels'."""
+        """Store the twin's new state and check that the kernels have the same."""
         assert self.kernel.variables() == state, f"after {self.kernel.sweeps} sweeps"
         self.state = state
         self.seen.add(state)
 
     def compare_likelihoods(self) -> None:
-        """The log-likelihood of all rules must be the same."""
+        """Check that the log-likelihoods of all rules are equal."""
         expected = self.model.log_likelihood(RuleCounts(self.twin.rules(self.state)))
         assert self.kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
 
     def gibbs(self, stages: Sequence[int], span_limit: int) -> None:
-        """One sweep of Gibbs sampling at each of these stages."""
+        """Run one sweep of Gibbs sampling at each of these stages."""
         for number, stage in enumerate(stages, start=1):
             mover = corpus.gibbs(self.model, stage=stage, span_limit=span_limit, leaving=self.kernel.leaving)
             self.kernel.sweep(stage)
@@ -94,12 +94,12 @@ def test_gibbs_through_every_stage(leaving: bool) -> None:
     walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
 
 
-def test_pairs_at_stages_of_their_own() -> None:
+def test_pairs_at_different_stages() -> None:
     forests = random_forests(seed=27, count=6)
     kernel = KernelChain(forests, PAPER, seed=3)
     walk = Walk(kernel, PAPER)
     for number in range(1, 121):
-        # Pair p joins in after 10 p sweeps, and rests now and then.
+        # Pair p joins after 10 p sweeps and pauses sometimes.
         stages = [0 if number <= 10 * p or (number + p) % 7 == 0 else 1 + number // 10 for p in range(6)]
         kernel.sweep_at(np.array(stages, np.int16))
         state = walk.state
@@ -116,13 +116,13 @@ def test_pairs_at_stages_of_their_own() -> None:
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None, leaving: bool) -> None:
+def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, leaving: bool) -> None:
     forests = random_forests(seed=33, count=6)
     kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, leaving=leaving)
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
     for number in range(1, 46):
-        # Pair 0 stays at T = 1, the others cool down one after the other; the last one is colder than that at the end.
+        # Pair 0 stays at T = 1, the others cool down in turn; the last one ends colder than that.
         temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (1.6 * p)) for p in range(1, 6))]
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state
@@ -187,7 +187,7 @@ def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str, model: str
 
 
 @pytest.mark.parametrize("blocks", [Blocks(pairs_a_block=10, blocks_a_round=1), Blocks(1, 1)])
-def test_blocks_one_at_a_time_are_the_sequential_scheme(blocks: Blocks) -> None:
+def test_blocks_of_one_pair_equal_the_sequential_scheme(blocks: Blocks) -> None:
     forests = random_forests(seed=31)
     sequential = KernelChain(forests, PAPER, seed=5)
     in_blocks = KernelChain(forests, PAPER, seed=5, blocks=blocks)
@@ -199,7 +199,7 @@ def test_blocks_one_at_a_time_are_the_sequential_scheme(blocks: Blocks) -> None:
 
 
 def long_rules(words: int) -> list[Forest]:
-    """Pairs with so many unlinked words, some of them alike: every rule that holds these is long."""
+    """Pairs with `words` unlinked words, some of them equal: every rule with these words is long."""
     unlinked = " ".join(f"u{k}" for k in range(words // 2))
     return [
         examples.pair(f"a {unlinked} b {unlinked} c", "A B C", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),
@@ -224,7 +224,7 @@ def test_long_rules(model: str, method: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("leaving", [False, True])
 def test_a_huge_forest(leaving: bool) -> None:
-    """Its density factors and options' products leave the range of one float."""
+    """Density factors and products of options exceed the range of one float."""
     monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
     walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, leaving=leaving), PAPER)
     walk.gibbs([EVERY_LEVEL], 0)

@@ -1,4 +1,4 @@
-"""Scaled products: what is counted in the exponent is what was taken out of the value."""
+"""Scaled products: the exponent accounts exactly for what is removed from the value."""
 
 from collections import Counter
 from math import log
@@ -49,7 +49,7 @@ def test_many_factors_stay_in_range() -> None:
     assert product.exponent > 100
 
 
-def test_values_beside_each_other_are_in_one_unit() -> None:
+def test_compared_values_share_one_exponent() -> None:
     assert value_beside(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
     assert value_beside(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
     assert value_beside(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE
@@ -57,7 +57,7 @@ def test_values_beside_each_other_are_in_one_unit() -> None:
 
 
 def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
-    """How often each option is drawn, for evenly spaced u."""
+    """The frequency of each option for evenly spaced u."""
     found: Counter[int] = Counter()
     for k in range(draws):
         weights = np.array(options, SCALED)
@@ -77,5 +77,5 @@ def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
         ([(1.0, -40), (1.0, 0), (1.0, -80)], [0.0, 1.0, 0.0]),
     ],
 )
-def test_draws_follow_the_weights_whatever_their_scale(options: list[tuple[float, int]], shares: list[float]) -> None:
+def test_draws_follow_the_weights_at_any_scale(options: list[tuple[float, int]], shares: list[float]) -> None:
     assert drawn(options) == pytest.approx(shares, abs=0.01)

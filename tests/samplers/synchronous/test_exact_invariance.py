@@ -1,7 +1,7 @@
-"""Deterministic proof: a sweep of any pair leaves the exact posterior as it is; a mutant's sweep does not.
+"""Deterministic proof: a sweep of any pair leaves the exact posterior invariant; a mutant's does not.
 
-The exact distribution after a sweep is computed over every state of the variables by the twin, through the
-very code that its sampler runs; elsewhere the kernels are held to the twin's trajectories, draw for draw.
+The twin computes the exact distribution after a sweep over all states of the variables, with the code of its sampler.
+Other tests compare the kernels to the twin draw for draw.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts, log_
 
 EXACT = 1e-10
 CLEAR = 0.02
-"""Total variation that a mutant's single sweep must exceed."""
+"""Total variation that one sweep of a mutant must exceed."""
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
     "weak DP": Dirichlet(strength=0.1, source_words=2, target_words=2),
@@ -78,7 +78,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
 
 
 def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """By how much (total variation) a sweep of a pair moves its variables' exact distribution, at worst."""
+    """The largest total variation between the exact distribution of a pair's variables and its image under a sweep."""
     worst = 0.0
     for forest, others, trees in settings(forests, model, span_limit):
         before = spread(forest, trees, span_limit)
@@ -87,13 +87,14 @@ def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0
 
 
 def trees_moved(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropolis) -> float:
-    """The same for derivations alone, of one pair; right where a step does not read what is off them."""
+    """The same for the derivations of one pair; valid if a step does not read variables of unused nodes."""
     after = step.push({variables_of(forest, tree): p for tree, p in trees.items()})
     return total_variation(trees, gather(forest, after))
 
 
 def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """The same for derivations alone, of any pair, at worst."""
+    """The largest total variation between the exact distribution of a pair's derivations and its image under a sweep.
+    """
     return max(
         trees_moved(forest, trees, mover(forest, others))
         for forest, others, trees in settings(forests, model, span_limit)
@@ -109,7 +110,7 @@ def test_gibbs_on_one_pair(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_draws_that_leave_the_present_value_on_one_pair(name: str, model: str) -> None:
+def test_avoiding_draws_on_one_pair(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, leaving=True), limit) < EXACT
 
@@ -130,7 +131,7 @@ def test_gibbs_on_pairs_that_share_rules(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_draws_that_leave_the_present_value_on_pairs_that_share_rules(name: str, model: str) -> None:
+def test_avoiding_draws_on_pairs_that_share_rules(name: str, model: str) -> None:
     assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], leaving=True)) < EXACT
 
 
@@ -148,7 +149,7 @@ def test_gibbs_at_each_stage(stage: int, leaving: bool) -> None:
 def test_gibbs_on_the_joint_posterior_of_all_pairs() -> None:
     forests = [examples.COUPLE, examples.TWICE, examples.SWAPPED]
     model = MODELS["weak DP"]
-    # In these forests every variable is on every derivation, so a derivation is a state.
+    # In these forests every variable is in every derivation, so a derivation is a state.
     before = {
         tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True)): p
         for joint, p in posterior(forests, model, span_limit=0).items()
@@ -171,14 +172,14 @@ MUTANTS: dict[str, tuple[str, list[Forest], str, int]] = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_of_gibbs_do_move_it(name: str) -> None:
+def test_mutants_of_gibbs_change_the_posterior(name: str) -> None:
     mutant, forests, model, limit = MUTANTS[name]
     broken = corpus.gibbs(MODELS[model], span_limit=limit, mutant=mutant)
     assert moved(forests, MODELS[model], broken, limit) > CLEAR
     assert moved(forests, MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
 
-def test_moving_on_by_the_present_value_s_own_weight_does_move_it() -> None:
+def test_moving_on_by_the_present_value_s_own_weight_changes_the_posterior() -> None:
     broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, leaving=True)
     # Only the edges of its root have more than two options.
     assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
@@ -198,18 +199,18 @@ def test_metropolis_on_pairs_that_share_rules(name: str, model: str) -> None:
     assert moved_trees(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
 
 
-def test_metropolis_without_its_proposal_density_does_move_it() -> None:
+def test_metropolis_without_its_proposal_density_changes_the_posterior() -> None:
     broken = corpus.metropolis(MODELS["DP"], span_limit=1, mutant=NO_PROPOSAL_DENSITY)
     assert moved_trees([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
 
 
-def test_metropolis_leaves_derivations_but_not_the_variables_off_them_as_they_are() -> None:
+def test_metropolis_leaves_derivations_invariant_but_not_unused_variables() -> None:
     mover = corpus.metropolis(MODELS["DP"])
     assert moved_trees([examples.THREE], MODELS["DP"], mover) < EXACT
     assert moved([examples.THREE], MODELS["DP"], mover) > CLEAR
 
 
-def test_metropolis_with_discount_has_the_sequential_product_as_its_target() -> None:
+def test_metropolis_with_discount_targets_the_sequential_product() -> None:
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     for forest, limit in [(examples.TWICE_APART, 0), (examples.FOUR, 1), (examples.UNALIGNED, 2)]:
         trees = sequential(forest, model, limit)

@@ -1,4 +1,4 @@
-"""Expected uses: exact in expectation, equal to the twin's draw for draw, and of less variance than counts of draws."""
+"""Expected uses: unbiased, equal to the twin's draw for draw, and with less variance than counts of draws."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ from hierogram.samplers.synchronous.sweeps import METROPOLIS
 
 EXACT = 1e-10
 CLEAR = 0.01
-"""Uses by which a mutant's expectation must be wrong."""
+"""Error in uses that the expectation of a mutant must exceed."""
 CASES: dict[str, tuple[list[Forest], int]] = {
     "bushy": ([examples.FOUR], 1),
     "some cuts forced": ([examples.WIDE], 2),
@@ -40,7 +40,7 @@ DP = Dirichlet(strength=1.0, source_words=4, target_words=5)
 
 
 def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str | None = None) -> float:
-    """The largest difference of expected credits from exactly expected uses, of any pair given the others."""
+    """The largest error of the expected credits of any pair given the others."""
     worst = 0.0
     joint = posterior(forests, model, span_limit)
     for p, forest in enumerate(forests):
@@ -98,7 +98,7 @@ def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, le
 
 
 @pytest.mark.parametrize("slots", [5, 9, 200])
-def test_what_is_kept_is_what_the_twin_keeps(slots: int) -> None:
+def test_kept_rules_match_the_twin(slots: int) -> None:
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
     kernel = AveragedChain(forests, model, seed=5)
@@ -124,7 +124,7 @@ def test_what_is_kept_is_what_the_twin_keeps(slots: int) -> None:
     assert floors
 
 
-def test_rules_without_room_for_their_fragments_may_have_had_their_uses() -> None:
+def test_rules_without_room_for_their_fragments_count_as_possibly_missed() -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
     whole, short = (AveragedChain(forests, DP, seed=5) for _ in range(2))
     short.kernel.workers[0] = short.kernel.workers[0]._replace(fragments=np.zeros(4, np.uint8))
@@ -144,7 +144,7 @@ def test_rules_without_room_for_their_fragments_may_have_had_their_uses() -> Non
     assert lost
 
 
-def test_what_is_not_counted_is_added_up_by_nonterminals() -> None:
+def test_uses_that_are_not_counted_are_added_up_by_nonterminals() -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(62, 6, 6, "ab")]
     kernel = AveragedChain(forests, DP, seed=2)
     for _ in range(40):
@@ -157,7 +157,7 @@ def test_what_is_not_counted_is_added_up_by_nonterminals() -> None:
         missing[min(int(deltas.nonterminals[entry]), CLASSES - 1)] -= uses
     assert left_out(records).tolist() == missing.tolist()
     assert (missing[:3] > 300).all()
-    # A class has no more than the rules of that class were credited with: rounding apart, nothing is negative.
+    # A class never has more uses than its rules were credited with: except for rounding, nothing is negative.
     assert (missing > -len(forests)).all()
 
 
@@ -172,7 +172,7 @@ def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[
 
 
 def check_long_averages(name: str, leaving: bool, rounds: int, noise: float) -> None:
-    """Averages of so many rounds of sweeps beside the enumeration."""
+    """Compare averages over several rounds of sweeps with the enumeration."""
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     kernel = AveragedChain(forests, DP, seed=3, span_limit=limit, leaving=leaving)
@@ -184,7 +184,7 @@ def check_long_averages(name: str, leaving: bool, rounds: int, noise: float) -> 
             kernel.average()
         sweeps += MOST_SWEEPS - 1
         found.update(kernel.uses())
-    # What is negligible for a pair is forgotten.
+    # Uses that are negligible for a pair are forgotten.
     forgotten = len(forests) * LEAST_KEPT / ONE_USE
     for rule in found.keys() | exact.keys():
         mean = found[rule] / ONE_USE / sweeps
@@ -208,7 +208,7 @@ def test_longer_averages_are_the_exact_expectations(name: str, leaving: bool) ->
     check_long_averages(name, leaving, rounds=36, noise=0.02)
 
 
-def test_a_rule_stays_shared_that_was_used_twice_in_a_sweep_since_it_was_met() -> None:
+def test_a_rule_stays_shared_if_it_was_used_twice_in_a_recent_sweep() -> None:
     kernel = AveragedChain([examples.THREE, examples.COUPLE, examples.COUPLE], DP, seed=3)
     entry = kernel.chain.averages.entry
     shared = np.zeros(len(entry), np.bool_)
@@ -223,8 +223,8 @@ def test_a_rule_stays_shared_that_was_used_twice_in_a_sweep_since_it_was_met() -
     assert alone_again
 
 
-def test_a_rule_that_nobody_else_uses_any_longer_is_no_longer_shared() -> None:
-    # A pair in which no rule is used twice, as if another that has left had used its rules until now.
+def test_a_rule_without_other_users_is_no_longer_shared() -> None:
+    # No rule of the pair is used twice now; a removed pair had used its rules until then.
     kernel = AveragedChain([examples.COUPLE], DP, seed=3)
     kernel.average()
     averages = kernel.chain.averages
@@ -255,7 +255,7 @@ def test_metropolis_hastings_counts_its_derivations() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bushy", "some cuts forced", "blocks"])
-def test_draws_that_leave_the_present_value_err_less(name: str) -> None:
+def test_avoiding_draws_have_smaller_errors(name: str) -> None:
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     mean = {}
@@ -277,7 +277,7 @@ def squared_error(found: Counter[Rule], scale: float, exact: Counter[Rule]) -> f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bushy", "repeats within and between", "three pairs, one ambiguous"])
-def test_averages_err_less_than_counts_of_draws_at_equal_time(name: str) -> None:
+def test_averages_have_smaller_errors_than_counts_of_draws_at_equal_time(name: str) -> None:
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     kernel = AveragedChain(forests, DP, seed=11, span_limit=limit)
@@ -296,9 +296,9 @@ def test_averages_err_less_than_counts_of_draws_at_equal_time(name: str) -> None
         errors["every draw"].append(squared_error(everything, 1 / more, exact))
         errors["eight draws"].append(squared_error(thinned, 1 / 8, exact))
     mean = {kind: float(np.mean(values)) for kind, values in errors.items()}
-    # Averaging takes an eighth more time than sampling alone; draws get a sixth more sweeps.
+    # Averaging takes an eighth more time than sampling alone, so sampling alone gets a sixth more sweeps.
     assert mean["averaged"] < 0.9 * mean["eight draws"], mean
-    # Three pairs that have to agree move slowly, and no estimator helps.
+    # Three pairs that depend on each other mix slowly, and no estimator helps.
     if len(forests) < 3:
         assert mean["averaged"] < 0.95 * mean["every draw"], mean
         assert mean["averaged"] < 0.5 * mean["eight draws"], mean

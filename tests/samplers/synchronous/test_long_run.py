@@ -1,7 +1,7 @@
-"""Long-run frequencies of the kernels' derivations, by a chi-square against what they must be.
+"""Long-run frequencies of the kernels' derivations, compared with their exact distribution by chi-square.
 
-That is the exact posterior where there is one, else the stationary distribution of the twin's chain. Seeds are
-fixed. The same test on as many samples of each mutant's chain fails.
+This is the exact posterior if there is one, otherwise the stationary distribution of the twin's chain. Seeds are
+fixed. The same test with as many samples fails for each mutant's chain.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,10 @@ MANY_SAMPLES = 100_000
 GIBBS_THINNING = 10
 METROPOLIS_THINNING = 40
 LEAVING_THINNING = 41
-"""Sweeps between samples. The twins' second eigenvalues are below 0.87 (Gibbs) and 0.93 (MH) in these cases. Draws that
-leave the present value go round, so an even number would find them where they were."""
+"""Sweeps between samples, odd because avoiding draws may alternate between two values.
+
+The second eigenvalues of the twins are below 0.87 (Gibbs) and 0.93 (MH) in these cases.
+"""
 BURN_IN = 100
 DP = Dirichlet(strength=1.0, source_words=4, target_words=5)
 WEAK = Dirichlet(strength=0.1, source_words=2, target_words=2)
@@ -74,7 +76,7 @@ def exact(case: Case) -> Distribution:
 
 
 def stationary(case: Case, mutant: str | None = None) -> Distribution:
-    """What the twin's Gibbs chain converges to."""
+    """The stationary distribution of the twin's Gibbs chain."""
     mover = corpus.gibbs(case.model, span_limit=case.span_limit, mutant=mutant)
     return gather_all(case.forests, Corpus(case.forests).stationary(mover))
 
@@ -111,7 +113,7 @@ def test_gibbs_against_the_exact_posterior(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_draws_that_leave_the_present_value_against_the_exact_posterior() -> None:
+def test_avoiding_draws_against_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
     samples = kernel_samples(case, SAMPLES // 2, thinning=LEAVING_THINNING, leaving=True)
     assert p_value(samples, exact(case)) > ALPHA
@@ -142,7 +144,7 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "leaving"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
 def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool) -> None:
-    """Nodes above the stage keep their initial edges and cuts; the rest is distributed given them."""
+    """Nodes above the stage keep their initial edges and cuts; the rest follows the distribution given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
     frozen = {v for v, node in enumerate(forest.nodes) if node.level > stage}
@@ -160,7 +162,7 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leavi
 
 
 @pytest.mark.slow
-def test_a_block_for_each_round_samples_the_exact_posterior() -> None:
+def test_one_block_per_round_samples_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
     samples = kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING, blocks=Blocks(pairs_a_block=2, blocks_a_round=1))
     assert p_value(samples, exact(case)) > ALPHA
@@ -177,7 +179,7 @@ MUTANTS: dict[str, tuple[str, Case]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_as_many_samples_tell_each_mutant(name: str) -> None:
+def test_as_many_samples_detect_each_mutant(name: str) -> None:
     mutant, case = MUTANTS[name]
     assert p_value(draws(stationary(case, mutant), SAMPLES, seed=3), exact(case)) < ALPHA
     assert p_value(draws(exact(case), SAMPLES, seed=3), exact(case)) > ALPHA
@@ -220,6 +222,6 @@ def test_metropolis_against_the_exact_posterior_at_length(name: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ["bushy, limit 1", "three pairs"])
-def test_draws_that_leave_the_present_value_at_length(name: str) -> None:
+def test_avoiding_draws_at_length(name: str) -> None:
     samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=LEAVING_THINNING, leaving=True)
     assert p_value(samples, exact(EXACT[name])) > ALPHA

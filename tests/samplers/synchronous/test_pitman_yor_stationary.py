@@ -1,8 +1,8 @@
-"""What the Gibbs chain of the Pitman-Yor process with estimated tables converges to, computed exactly.
+"""The stationary distribution of the Gibbs chain for the Pitman-Yor process with estimated tables, exactly.
 
-Without discount it is the exact posterior. With one, t_r = n_r^d makes rules inexchangeable: the conditionals
-that Gibbs draws from are no longer those of one joint distribution, and the chain itself defines its target.
-Its distance from the sequential product of one pair's rules, top-down, is small but not nothing.
+Without a discount it is the exact posterior. With a discount, t_r = n_r^d makes rules inexchangeable: the
+conditionals of Gibbs sampling no longer belong to one joint distribution, and the chain itself defines its target.
+Its distance from the sequential product of one pair's rules, top-down, is small but positive.
 """
 
 from collections.abc import Callable
@@ -56,14 +56,14 @@ def test_with_discount_the_chain_stays_near_the_sequential_product(
         "of variables, from uniform ones off the derivation",
         total_variation(variables, spread(forest, trees, limit)),
     )
-    # The order matters as soon as three rules of one length are used and two of them are the same.
+    # The order matters as soon as three rules of one length are used and two of them are equal.
     if name in ("twice apart", "four, limit 1"):
         assert 1e-6 < distance < 1e-3
     else:
         assert distance < EXACT
 
 
-def test_a_sweep_leaves_the_stationary_distribution_as_it_is() -> None:
+def test_a_sweep_leaves_the_stationary_distribution_invariant() -> None:
     forests = [examples.TWICE_APART]
     mover = corpus.gibbs(PitmanYor(0.5, strength=5.0, rate=2.0))
     stationary = Corpus(forests).stationary(mover)

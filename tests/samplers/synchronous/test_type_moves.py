@@ -1,4 +1,4 @@
-"""The compiled type-based moves walk the twin's trajectory, and switch what single cuts cannot."""
+"""The compiled type-based moves walk the twin's trajectory, and switch modes that single cuts cannot."""
 
 from collections.abc import Sequence
 
@@ -59,12 +59,12 @@ def test_a_process_that_is_not_exchangeable_is_refused() -> None:
 
 PAIRS = 50
 OUTSIDE = 1_500
-"""Uses of the lower rule outside of the pairs."""
+"""Uses of the lower rule outside the pairs."""
 PLANTED = Dirichlet(strength=0.2, source_words=2, target_words=2)
 
 
 def planted() -> KernelChain:
-    """Fifty equal pairs with one free cut each: nearly all joined or nearly all split, with weights of one order."""
+    """Fifty equal pairs with one free cut each: nearly all joined or nearly all split, with similar total weights."""
     kernel = KernelChain([examples.ladder(2)] * PAIRS, PLANTED, seed=5)
     high, low = rule_key(Rule(("a",), ("A",)), SALT)
     one = np.ones(1, np.int64)
@@ -80,7 +80,7 @@ def most_are_split(kernel: KernelChain) -> bool:
 
 
 def weight_of_split() -> float:
-    """The exact posterior that more than half of the pairs are split; that few more or less are is unlikely."""
+    """The exact posterior probability that more than half of the pairs are split; intermediate states are unlikely."""
     joined, upper, lower = (PLANTED.strength * 2.0**-words for words in (4, 2, 2))
     split = np.arange(PAIRS + 1)
 
@@ -111,7 +111,7 @@ def test_planted_modes_switch_with_the_right_weights() -> None:
     assert np.mean(modes) == pytest.approx(weight_of_split(), abs=0.1)
 
 
-def test_single_cuts_hardly_switch() -> None:
+def test_single_cuts_rarely_switch() -> None:
     kernel = planted()
     modes = []
     for _ in range(400):

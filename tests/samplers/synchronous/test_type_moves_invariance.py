@@ -1,4 +1,4 @@
-"""Deterministic proof: a type-based move leaves the exact posterior of all pairs as it is; a mutant's move does not."""
+"""Deterministic proof: a type-based move leaves the exact joint posterior invariant; a mutant's move does not."""
 
 import pytest
 from tests.reference import examples
@@ -17,7 +17,7 @@ from tests.reference.rules import Variables
 
 EXACT = 1e-10
 CLEAR = 0.02
-"""Total variation that a mutant's single move must exceed."""
+"""Total variation that one move of a mutant must exceed."""
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
     "balanced DP": Dirichlet(strength=5.0, source_words=2, target_words=2),
@@ -37,9 +37,9 @@ CORPORA: dict[str, tuple[list[Forest], int]] = {
 
 
 def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | None = None) -> float:
-    """By how much (total variation) a move moves the exact posterior, by its worst pivot.
+    """The total variation between the exact posterior and its image under a move, for the worst pivot.
 
-    Variables off a derivation keep their values, so one setting of them stands for all.
+    Unused variables keep their values, so one setting of them represents all.
     """
     moves = TypeMoves(forests, model, span_limit, mutant)
     before: dict[tuple[Variables, ...], float] = {}
@@ -51,10 +51,10 @@ def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"),
-    # The largest corpus with one model: what a move does with counts is seen in the others.
+    # The largest corpus is tested with one model; the others cover the use of counts.
     [(name, model) for name in CORPORA for model in MODELS if "limit 1" not in name or model == "DP"],
 )
-def test_type_moves_leave_the_posterior_as_it_is(name: str, model: str) -> None:
+def test_type_moves_leave_the_posterior_invariant(name: str, model: str) -> None:
     forests, limit = CORPORA[name]
     assert moved(forests, limit, MODELS[model]) < EXACT
 
@@ -68,7 +68,7 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_mutants_of_type_moves_do_move_it(mutant: str) -> None:
+def test_mutants_of_type_moves_change_the_posterior(mutant: str) -> None:
     forests, limit = CORPORA[MUTANTS[mutant]]
     assert moved(forests, limit, MODELS["balanced DP"], mutant) > CLEAR
     assert moved(forests, limit, MODELS["balanced DP"]) < EXACT

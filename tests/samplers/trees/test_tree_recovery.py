@@ -1,4 +1,4 @@
-"""The synthetic problem of [CGB09 §6]: 50 trees of a grammar that no CFG can stand for; its rules are found again."""
+"""The synthetic problem of [CGB09 §6]: 50 trees of a grammar that no CFG can represent; its rules are recovered."""
 
 import pytest
 from tests.tools.lab.programs import printed
@@ -12,10 +12,10 @@ def test_there_are_ten_rules() -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_finds_them() -> None:
+def test_one_seed_recovers_the_rules() -> None:
     assert set(fragments_of(seed=1, sweeps=2000)) == RULES
 
 
 @pytest.mark.campaign
-def test_nine_seeds_of_ten_find_them() -> None:
+def test_nine_of_ten_seeds_recover_the_rules() -> None:
     assert int(printed("papers.ten_rules").split(" seeds end")[0].split("\n")[-1].split(" of ")[0]) >= 9

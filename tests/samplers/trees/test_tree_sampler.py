@@ -1,4 +1,4 @@
-"""The sampler of tree fragments is exact: proved of the twin by enumeration, and of the kernels draw for draw."""
+"""The sampler of tree fragments is exact: the twin by enumeration, the kernels draw for draw."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +74,7 @@ def state_of(chain: TreeChain) -> Joint:
 
 
 def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
-    """By how much a draw at each node moves the distribution."""
+    """The change of the distribution by a draw at each node, as total variation."""
     for p, parse in enumerate(twin.parses):
         for v in range(len(parse.nodes)):
             yield total_variation(exact, twin.push(exact, p, v))
@@ -89,14 +89,14 @@ def exact_of(texts: tuple[str, ...]) -> dict[Joint, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", SMALL)
-def test_every_draw_leaves_the_posterior_as_it_is(name: str, base: str) -> None:
+def test_every_draw_leaves_the_posterior_invariant(name: str, base: str) -> None:
     twin = treebank(SMALL[name], base)
     assert max(moves(twin, twin.posterior())) < 1e-10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_mutant_moves_it(mutant: str) -> None:
+def test_a_mutant_changes_the_posterior(mutant: str) -> None:
     assert any(
         distance > 0.005
         for texts in SMALL.values()
@@ -106,12 +106,12 @@ def test_a_mutant_moves_it(mutant: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("start", STARTS)
-def test_kernels_walk_with_the_twin(start: str, base: str) -> None:
+def test_kernels_and_twin_walk_together(start: str, base: str) -> None:
     walk_together(chain(TREES, base, start, seed=4), treebank(TREES, base), 40)
 
 
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
-    """Sweep both from one state, ever cooler: they draw alike, and the sums and fragments at the end are the same."""
+    """Sweep both from one state while cooling; their draws, and the final sums and fragments, must be equal."""
     joint = state_of(kernels)
     size = len(joint)
     names = list(range(1, size + 1))
@@ -130,7 +130,7 @@ def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
 
 
 CHAINS = ["(A (A (A (A a))))"] * 4
-"""In these, both parts of a fragment that is cut are often the same fragment."""
+"""In these trees, both parts of a cut fragment are often the same fragment."""
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -161,7 +161,7 @@ GROWN = ["(S (A a) (A (A a) (A b)))", "(S (A (A a) (A b)) (A b))", "(S (A (A (A 
 
 
 def distribution(log_density: Callable[[float], float], low: float, high: float) -> Callable[[object], object]:
-    """The cumulative distribution of an unnormalised log density, by the trapezoidal rule."""
+    """The cumulative distribution of an unnormalized log density, by the trapezoidal rule."""
     grid = np.linspace(low, high, 4001)
     logs = np.array([log_density(float(x)) for x in grid])
     density = np.exp(logs - logs.max())
@@ -212,7 +212,7 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
         return 0.001 * x - exp(x) / 1000 + log_joint(twin, counts, exp(x), EXPANDED["A"])
 
     assert kstest(drawn, distribution(log_density, -12, 12)).pvalue > 1e-3
-    # Forgetting that the walk is one of ln α, or the count of a label, gives another distribution.
+    # Mutants: a walk in α instead of ln α, or without the count of a label.
     without_jacobian = distribution(lambda x: log_density(x) - x, -12, 12)
     assert kstest(drawn, without_jacobian).pvalue < 1e-6
 
@@ -232,7 +232,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
         return log_joint(twin, counts, STRENGTH["A"], beta)
 
     assert kstest(drawn, distribution(log_density, 1e-6, 1 - 1e-6)).pvalue > 1e-3
-    # As if every use of a fragment, and not every table, had drawn it from the base.
+    # Mutant: every use of a fragment, instead of every table, was drawn from the base.
     decisions: Counter[str] = Counter()
     for fragment, n in counts.items():
         text = write(fragment)
@@ -247,7 +247,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 
 
 def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
-    """Under P_C a fragment's α P0 is near 1, so that many of its uses were drawn from the base."""
+    """Under P_C a fragment's α P0 is near 1, so many of its uses were drawn from the base."""
     kernels = grown_under("pcfg")
     twin, counts = counts_of(kernels, "pcfg")
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
@@ -267,7 +267,7 @@ def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
 
     assert kstest(drawn, distribution(log_density, 1e-6, 1 - 1e-6)).pvalue > 1e-3
 
-    # As if each fragment had been drawn from the base once.
+    # Mutant: each fragment was drawn from the base once.
     decisions: Counter[str] = Counter()
     for text in map(write, counts):
         stops = text.count("(A)")
@@ -296,7 +296,7 @@ def test_tables_have_the_distribution_of_a_chinese_restaurant(count: int, fresh:
     assert found.sum() == draws
 
 
-def test_no_mutant_is_the_model() -> None:
+def test_mutants_differ_from_the_model() -> None:
     assert NO_STOPS in MUTANTS
     grammar = treebank(PAIR, "pcfg").grammar
     free = treebank(PAIR, "pcfg", NO_STOPS).grammar
