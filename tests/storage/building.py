@@ -1,4 +1,4 @@
-"""Rows to put into stores, made from as little as a test wants to say."""
+"""Builders of rows for test stores, with defaults for everything a test does not set."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from hierogram.storage.store import Store
 
 
 class Delta(NamedTuple):
-    """A row of `RuleDeltas`, the key as databases keep it, with signs."""
+    """A row of `RuleDeltas`, with the signed key of the databases."""
 
     key_high: int
     key_low: int
@@ -160,7 +160,7 @@ def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", s
 
 
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:
-    """Stores the pairs in a batch of their own and returns its id."""
+    """Store the pairs as a separate batch and return its id."""
     batch = store.begin_ingest(corpus, "file.txt", "bars")
     store.add_pairs(batch, pairs_of(pairs))
     store.finish_ingest(batch)
@@ -176,7 +176,7 @@ def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
 
 
 def query(url: str, statement: str, **parameters: object) -> list[tuple[object, ...]]:
-    """What a person with a database shell would see."""
+    """Return the rows that a statement returns in a database shell."""
     engine = make_engine(parse_url(url))
     try:
         with engine.begin() as connection:
@@ -187,7 +187,7 @@ def query(url: str, statement: str, **parameters: object) -> list[tuple[object, 
 
 
 def count_deliveries(store: Store) -> dict[str, int]:
-    """Numbers of deliveries to webhooks by state."""
+    """Return the number of webhook deliveries in each state."""
     with store.engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT state, count(*) FROM webhook_deliveries GROUP BY state").all()
     return {"waiting": 0, "done": 0, "failed": 0} | {row[0]: row[1] for row in rows}

@@ -1,4 +1,4 @@
-"""What children do in tests: work well, badly, or not at all."""
+"""Work for child processes in tests: it succeeds, fails, or hangs."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from hierogram.storage.exceptions import HumanLinksError
 
 
 def count(_alive: SignOfLife, number: int) -> Iterator[tuple[int, int]]:
-    """Each number with the process that counts."""
+    """Yield each number with the id of the process that counts."""
     for k in range(number):
         yield k, os.getpid()
 

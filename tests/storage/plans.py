@@ -1,4 +1,4 @@
-"""The plans by which a database executes statements."""
+"""Query plans of executed statements."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ Plan = dict[str, str]
 
 @contextmanager
 def plans(*, own: bool = False) -> Iterator[list[Plan]]:
-    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment.
+    """Collect the statements executed inside the context, each with its plan at that moment.
 
-    With `own` it is the plan by which Postgres executes it, else the one that it would have for large tables.
+    With `own` it is the plan by which Postgres executes it, otherwise the plan for large tables.
     """
     seen: list[Plan] = []
 
@@ -28,7 +28,7 @@ def plans(*, own: bool = False) -> Iterator[list[Plan]]:
             cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
             rows = cursor.fetchall()
         else:
-            # A scan of a small table is a good plan; what matters is that there is another one for large tables.
+            # A scan of a small table is a good plan; the test is whether there is another plan for large tables.
             cursor.execute(f"SET LOCAL enable_seqscan = {'on' if own else 'off'}")
             cursor.execute(f"EXPLAIN {statement}", parameters)
             rows = cursor.fetchall()
@@ -44,7 +44,7 @@ def plans(*, own: bool = False) -> Iterator[list[Plan]]:
 
 
 def plan_of(seen: list[Plan], *parts: str) -> str:
-    """The plan of the one statement that contains all the parts."""
+    """The plan of the only statement that contains all the parts."""
     (plan,) = [entry["plan"] for entry in seen if all(part in entry["statement"] for part in parts)]
     return plan
 
@@ -55,10 +55,10 @@ def assert_no_scan(plan: str, table: str) -> None:
 
 
 def leave_unanalyzed(url: str) -> None:
-    """Keeps Postgres from looking at the tables of a store that is empty yet, so that it guesses what they will hold.
+    """Disable automatic analysis of the tables of an empty store, so that Postgres estimates their sizes.
 
-    They get ten times their pages, as in a store that has so many more rows: what Postgres knows of a table at which
-    nobody has looked is how long its file is.
+    Postgres estimates the size of an unanalyzed table from the length of its file, so the tables get ten times their
+    pages, as in a store with ten times the rows.
     """
     if not url.startswith("sqlite"):
         query(

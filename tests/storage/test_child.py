@@ -1,4 +1,4 @@
-"""Work in a process of its own: it comes over whole, and whatever it does, its parent goes on."""
+"""Work in a child process: results arrive completely, and its failures do not affect the parent."""
 
 import os
 import resource
@@ -42,7 +42,7 @@ def wait_for_the_end_of(process: int) -> None:
         time.sleep(0.02)
 
 
-def test_what_work_yields_comes_over_and_one_process_does_several_works(child: Child) -> None:
+def test_results_arrive_and_one_process_does_several_works(child: Child) -> None:
     first = list(child.run(nothing, child_work.count, 3))
     assert [k for k, _ in first] == [0, 1, 2]
     assert {process for _, process in first} == {child.pid} != {os.getpid()}
@@ -50,8 +50,8 @@ def test_what_work_yields_comes_over_and_one_process_does_several_works(child: C
     assert [len(text) for text in child.run(nothing, child_work.large, 30_000_000)] == [30_000_000]
 
 
-def test_it_starts_without_what_reading_does_not_need() -> None:
-    """The compiler, the database and the web take longer to load than most files to read."""
+def test_it_starts_without_imports_that_reading_does_not_need() -> None:
+    """The compiler, the database and the web take longer to load than most files take to read."""
     code = (
         "import hierogram.daemon.text.reading, hierogram.daemon.text.translation_memories, sys;"
         "import hierogram.daemon.text.treebanks.reading;"
@@ -71,7 +71,7 @@ def test_it_starts_without_what_reading_does_not_need() -> None:
     ],
     ids=["refused", "an error", "memory", "killed"],
 )
-def test_what_goes_wrong_is_named_and_the_next_work_is_done(
+def test_errors_are_reported_and_the_next_work_is_done(
     child: Child, work: object, error: type[Exception], reason: str
 ) -> None:
     assert callable(work)
@@ -90,7 +90,7 @@ def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> 
     wait_for_the_end_of(before)
 
 
-def test_what_waiting_raises_and_leaving_early_end_the_process(child: Child) -> None:
+def test_exceptions_while_waiting_and_early_exits_end_the_process(child: Child) -> None:
     def enough() -> None:
         raise KeyboardInterrupt
 
@@ -105,7 +105,7 @@ def test_what_waiting_raises_and_leaving_early_end_the_process(child: Child) -> 
     wait_for_the_end_of(process)
 
 
-def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
+def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     code = (
         "from hierogram.storage.child import Child; from tests.storage import child_work;"
@@ -125,7 +125,7 @@ def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
     wait_for_the_end_of(process)
 
 
-def test_without_descriptors_there_is_a_word_for_it(child: Child) -> None:
+def test_missing_descriptors_are_reported_clearly(child: Child) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

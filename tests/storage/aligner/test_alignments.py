@@ -1,4 +1,4 @@
-"""What the aligner has done is written whole or not at all."""
+"""Results of the aligner are written entirely or not at all."""
 
 import pytest
 from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, pair, update
@@ -38,7 +38,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_counts_add_up_and_go_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
     align(store, change())
     align(store, change(2))
@@ -63,7 +63,7 @@ def test_counts_add_up_and_go_at_zero(store: Store, monkeypatch: pytest.MonkeyPa
     assert store.stalest_links(5) == []
 
 
-def test_counts_below_zero_change_nothing(store: Store) -> None:
+def test_negative_counts_change_nothing(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(CountError, match="run `hierogram verify`"):
         align(store, change(weight=-1))
@@ -71,7 +71,7 @@ def test_counts_below_zero_change_nothing(store: Store) -> None:
     assert aligner_counts(store) == AlignerCounts([], [], [])
 
 
-def test_pairs_that_are_gone_or_were_aligned_meanwhile_are_refused(store: Store) -> None:
+def test_removed_or_already_aligned_pairs_are_refused(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(PairMissingError):
         align(store, change(7))
@@ -104,7 +104,7 @@ def test_derivations_change_in_the_same_transaction(store: Store) -> None:
     assert store.stalest_links(5) == []
 
 
-def test_given_alignments_train_once_and_never_gone_over(store: Store) -> None:
+def test_given_alignments_train_once_and_are_never_realigned(store: Store) -> None:
     ingest(store, [pair("a b", "x"), raw("c", "y"), pair("d", "z")])
     assert [row.id for row in store.untrained_pairs(0, 5)] == [1, 3]
     align(store, AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
@@ -114,7 +114,7 @@ def test_given_alignments_train_once_and_never_gone_over(store: Store) -> None:
     assert store.pairs()[0].aligned_by == "given"
 
 
-def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
+def test_lookups_of_the_aligner_use_indexes(store: Store) -> None:
     ingest(store, [raw(f"s{n}", f"t{n}", n + 1) for n in range(3_000)])
     whole = AlignerChange()
     for n in range(3_000):
@@ -125,7 +125,7 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
     align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1
-        # So many that they are not looked for pair by pair.
+        # Too many to be looked up pair by pair.
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
         assert len(store.aligner_counts(many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3

@@ -1,4 +1,4 @@
-"""Links of people are found through indexes, whatever the size of the store, also where nobody has analyzed it."""
+"""Human links are found through indexes in a store of any size, even without table statistics."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +31,7 @@ def make(url: str) -> None:
         store.finish_ingest(batch)
 
 
-def test_links_that_come_with_pairs_are_noted_and_not_followed_yet(store: Store) -> None:
+def test_links_ingested_with_pairs_are_recorded_as_pending(store: Store) -> None:
     assert store.human_links([1, PAIRS]) == {1: FIXED, PAIRS: FIXED}
     assert not store.is_corrected(1)
     assert len(store.pending_corrections(PAIRS + 1)) == PAIRS
@@ -40,7 +40,7 @@ def test_links_that_come_with_pairs_are_noted_and_not_followed_yet(store: Store)
 
 
 @pytest.mark.slow
-def test_nothing_is_read_from_end_to_end(store: Store) -> None:
+def test_no_table_is_scanned(store: Store) -> None:
     store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])
@@ -53,12 +53,12 @@ def test_nothing_is_read_from_end_to_end(store: Store) -> None:
     assert len(seen) > 10
     for entry in seen:
         for table in ("human_links", "corrections", "sentence_pairs"):
-            # This index has those that are pending, and no others.
+            # The index contains only the pending links.
             assert_no_scan(entry["plan"].replace("SCAN corrections USING INDEX corrections_pending", ""), table)
     assert store.corrections_of([17]) == []
 
 
-def test_they_leave_with_their_pair(store: Store) -> None:
+def test_human_links_are_deleted_with_their_pair(store: Store) -> None:
     from tests.storage.building import withdraw
 
     withdraw(store, store.pairs_by_id([5]))
@@ -67,7 +67,7 @@ def test_they_leave_with_their_pair(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_pair_that_is_stored_keeps_what_is_said_of_it(store: Store) -> None:
+def test_a_stored_pair_keeps_its_human_links(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
     pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
     known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}

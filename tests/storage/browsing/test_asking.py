@@ -1,4 +1,4 @@
-"""SQL that strangers ask is answered by a process that only reads and is killed at its bounds; the rest goes on."""
+"""SQL queries from clients run in a read-only child process that is killed at its limits."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def plain(answer: Answered) -> tuple[list[str], list[list[object]], bool, int]:
 
 @pytest.mark.slow
 def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A process on Postgres takes a quarter of a second to start, so but for one they are asked within this one.
+    # A process on Postgres takes a quarter of a second to start, so all but one of the queries run within this one.
     within = [] if on_sqlite(store_url) else WRITES[1:]
     for statement in WRITES if on_sqlite(store_url) else WRITES[:1]:
         with pytest.raises(QuestionError, match="the database"):
@@ -85,7 +85,7 @@ def test_writes_are_refused_by_the_database(asker: Asker, store_url: str, monkey
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_is_ended(asker: Asker) -> None:
+def test_a_slow_query_is_cancelled(asker: Asker) -> None:
     for statement in (f"{ENDLESS} SELECT count(*) FROM a", f"{ENDLESS} SELECT * FROM a WHERE n < 0"):
         began = time.monotonic()
         with pytest.raises(SlowQueryError, match=r"takes more than 0\.3 s"):
@@ -104,7 +104,7 @@ def test_what_takes_too_long_is_ended(asker: Asker) -> None:
         ),
     ],
 )  # fmt: skip
-def test_one_step_of_the_database_cannot_outlast_its_time(
+def test_one_step_of_the_database_cannot_exceed_the_time_limit(
     asker: Asker, store_url: str, sqlite: str, postgres: str
 ) -> None:
     began = time.monotonic()
@@ -114,7 +114,7 @@ def test_one_step_of_the_database_cannot_outlast_its_time(
 
 
 @pytest.mark.slow
-def test_a_question_that_takes_too_much_memory_is_refused(asker: Asker, store_url: str) -> None:
+def test_a_query_that_needs_too_much_memory_is_refused(asker: Asker, store_url: str) -> None:
     if on_sqlite(store_url):
         columns = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
         with pytest.raises(QuestionError, match=f"{questions.MEMORY_MB} MB"):
@@ -129,7 +129,7 @@ def test_a_question_that_takes_too_much_memory_is_refused(asker: Asker, store_ur
     )  # fmt: skip
     assert more
     assert len(columns) == 1
-    # As many as there is room for, each of them cut.
+    # Up to the maximum number of values, each of them cut.
     assert 1_500 < len(rows) <= asking.MOST_BYTES // 10_000
     assert cut in (0, len(rows))
 
@@ -146,7 +146,7 @@ def test_an_answer(asker: Asker) -> None:
     assert plain(asker.ask("SELECT source AS a, target AS a FROM rules WHERE source LIKE 'la%'", 5, 1))[:2] == (
         ["a", "a"], [["la maison", "the house"]],
     )  # fmt: skip
-    # Fewer rows where they have more values than a page shows.
+    # Fewer rows if they have more values than a page shows.
     assert plain(asker.ask("SELECT id, id, id FROM rules", 5, 10, 4))[2]
 
 
@@ -177,7 +177,7 @@ def test_long_values_are_cut_and_counted(asker: Asker, store_url: str) -> None:
     assert (len(str(blob)), str(blob)[:2], str(blob)[-1]) == (questions.LONGEST_VALUE + 1, "\\x", "…")
     assert answer[3] == 2
     if not sqlite:
-        # More digits than Python makes a number of.
+        # More digits than Python converts to a number.
         [[number]] = plain(asker.ask("SELECT CAST(10 AS numeric) ^ 50000", 5, 10))[1]
         assert str(number) == "1" + "0" * (questions.LONGEST_VALUE - 1) + "…"
 
@@ -189,14 +189,14 @@ def test_long_values_are_cut_and_counted(asker: Asker, store_url: str) -> None:
         ("SELECT '\0'", "a text of"), ("SELECT nothing FROM rules", "nothing"), ("SELECT * FROM absent", "absent"),
     ],
 )  # fmt: skip
-def test_questions_that_are_none(asker: Asker, question: str, said: str) -> None:
+def test_invalid_queries_are_rejected(asker: Asker, question: str, said: str) -> None:
     with pytest.raises(QuestionError, match=said):
         asker.ask(question, 5.0, 10)
 
 
 @pytest.mark.slow
-def test_nothing_is_left_of_a_question(asker: Asker) -> None:
-    """Neither processes nor descriptors, whether it is answered, refused, cut or killed."""
+def test_queries_leak_nothing(asker: Asker) -> None:
+    """No process or descriptor remains after a query, whether it is answered, refused, cut or killed."""
     asker.ask("SELECT 1", 5, 1).close()
     before = len(os.listdir("/proc/self/fd"))
     for statement, error in (
@@ -210,27 +210,27 @@ def test_nothing_is_left_of_a_question(asker: Asker) -> None:
             else:
                 with pytest.raises(error):
                     asker.ask(statement, 0.2, 1)
-    # Others' may have been closed meanwhile.
+    # Descriptors of other code may have been closed in the meantime.
     assert len(os.listdir("/proc/self/fd")) <= before
     asker.close()
     assert children(os.getpid()) == []
 
 
 @pytest.mark.slow
-def test_many_ask_at_once(asker: Asker) -> None:
+def test_many_concurrent_queries(asker: Asker) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda n: plain(asker.ask(f"SELECT {n}", 30, 1))[1], range(8))
         assert list(answers) == [[[n]] for n in range(8)]
 
 
-def test_where_no_process_can_be_started(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_to_start_a_process_is_reported(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     asker.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(StoreUnavailableError, match="no process can be started"):
         asker.ask("SELECT 1", 5, 1)
 
 
-def test_a_waiting_process_that_was_killed_is_replaced(asker: Asker) -> None:
+def test_a_killed_idle_process_is_replaced(asker: Asker) -> None:
     for _ in range(2):
         assert plain(asker.ask("SELECT 1", 30, 1))[1] == [[1]]
         for child in children(os.getpid()):
@@ -255,8 +255,8 @@ def test_the_process_has_no_secrets_and_limits(asker: Asker, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_questions_die_with_who_asked(asker: Asker, store_url: str) -> None:
-    """The asking process is killed while a question runs; the child, and what it asked of Postgres, end."""
+def test_queries_end_with_their_client(asker: Asker, store_url: str) -> None:
+    """If the asking process is killed during a query, its child and its Postgres statement end."""
     slow = (
         f"{ENDLESS} SELECT sum(length(randomblob(8000000))) FROM a" if on_sqlite(store_url) else "SELECT pg_sleep(99)"
     )
@@ -295,7 +295,7 @@ def alive(process: int) -> bool:
 
 
 def busy(process: int, store_url: str) -> bool:
-    """Whether its question has begun."""
+    """Whether its query is running."""
     if not on_sqlite(store_url):
         return bool(asked_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
@@ -348,15 +348,15 @@ def role(store: Store, store_url: str) -> str:
 
 
 @pytest.mark.database("postgres")
-def test_the_documented_role_cannot_do_it(role: str) -> None:
-    """Also without a transaction that only reads, by the role alone."""
+def test_the_documented_role_cannot_write(role: str) -> None:
+    """The role is sufficient even outside a read-only transaction."""
     with psycopg.connect(role, autocommit=True, options="-c default_transaction_read_only=off") as connection:
         for statement in ATTACKS:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)
 
 
-def test_the_documented_role_reads_all_of_the_store(store: Store, store_url: str, role: str) -> None:
+def test_the_documented_role_reads_the_whole_store(store: Store, store_url: str, role: str) -> None:
     tables = (
         "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
         if on_sqlite(store_url)
@@ -368,7 +368,7 @@ def test_the_documented_role_reads_all_of_the_store(store: Store, store_url: str
         asker.ask(" UNION ALL ".join(f"SELECT count(*) FROM {name}" for (name,) in names), 60, 100).close()
 
 
-def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, store_url: str, role: str) -> None:
+def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, role: str) -> None:
     if on_sqlite(store_url):
         assert Asker(store_url, "postgresql://nobody@nowhere/x").refusal is None
         return
@@ -376,7 +376,7 @@ def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, st
     assert asker.refusal == asking.OFF
     with pytest.raises(QuestionError, match="sql_url"):
         asker.ask("SELECT 1", 5, 1)
-    # The daemon's own role is a superuser here, and another one may execute what is not revoked.
+    # The daemon's own role is a superuser here, and another role may execute functions that are not revoked.
     with closing(Asker(store_url, store_url)) as own, pytest.raises(QuestionError, match="is a superuser"):
         own.ask("SELECT 1", 5, 1)
     with psycopg.connect(store_url, autocommit=True) as connection:
@@ -396,6 +396,6 @@ def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, st
     assert "secret" not in str(said.value)
 
 
-def test_the_document_has_the_functions_that_are_looked_for() -> None:
+def test_the_document_lists_the_checked_functions() -> None:
     document = (Path(__file__).parents[3] / "docs" / "pages.md").read_text()
     assert f"'{questions.NOT_FOR_STRANGERS}'" in document

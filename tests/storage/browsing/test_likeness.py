@@ -1,4 +1,4 @@
-"""What is like a sentence is found whole, and through indexes, also where nobody has analyzed the store."""
+"""Similar sentences are all found through indexes, even without table statistics."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", 
 
 @pytest.fixture
 def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
-    """A store that nobody has analyzed."""
+    """Read access to a store without table statistics."""
     copy_store("unanalyzed", store_url, make)
     with Reader(store_url) as reader, reader.look() as looking:
         yield looking
@@ -32,7 +32,7 @@ def make(url: str) -> None:
         commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, 1) for n in range(4_000)])
 
 
-def test_nothing_is_read_from_end_to_end(look: Look) -> None:
+def test_no_table_is_scanned(look: Look) -> None:
     with plans() as seen:
         known = known_words(look, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
@@ -73,7 +73,7 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
     assert checked > 30
 
 
-def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> None:
+def test_renderings_are_ordered_and_weighted(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "x")])
     commit(
         store,
@@ -88,7 +88,7 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
         assert renderings(look, [], 2) == {}
 
 
-def test_rare_words_count_more_and_every_word_has_its_pairs(store: Store, store_url: str) -> None:
+def test_rare_words_count_more_and_every_word_finds_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
     with Reader(store_url) as reader, reader.look() as look:
         found, _ = like_pairs(look, known_words(look, ["common", "rare"])[SOURCE], 2)

@@ -1,4 +1,4 @@
-"""What pages ask goes through indexes, whatever the size of the store."""
+"""The queries of pages use indexes in a store of any size."""
 
 from collections.abc import Callable, Iterator
 
@@ -27,12 +27,12 @@ from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.store import open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
-"""Tables that grow with the store, by their names and by those that statements give them."""
+"""Tables that grow with the store, and the aliases that statements use for them."""
 
 
 @pytest.fixture
 def unanalyzed(lasting_store: LastingStore) -> Iterator[Look]:
-    """The same store where neither autovacuum nor anyone has looked at the tables: Postgres guesses what they hold."""
+    """The same store without table statistics, so that Postgres estimates the sizes of its tables."""
     with Reader(lasting_store("unanalyzed pages", make_unanalyzed)) as reader, reader.look() as looking:
         yield looking
 
@@ -114,13 +114,13 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_page_reads_a_table_from_end_to_end(look: Look, name: str) -> None:
+def test_no_page_scans_a_table(look: Look, name: str) -> None:
     with plans() as seen:
         assert QUESTIONS[name](look)
     assert seen
     for entry in seen:
         if name == "common words" or "ORDER BY id LIMIT" in entry["statement"]:
-            # In the order of ids, and no further than it has to.
+            # In the order of ids, reading only as many rows as needed.
             continue
         for table in GROWING:
             assert_no_scan(entry["plan"], f"{table}\n")
@@ -129,8 +129,8 @@ def test_no_page_reads_a_table_from_end_to_end(look: Look, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_nor_where_nobody_has_analyzed_the_store(unanalyzed: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What is read on purpose is small beside the store, as in a large one.
+def test_no_page_scans_a_table_without_statistics(unanalyzed: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tables that are read whole on purpose are small in a large store.
     for limit, number in (("SAMPLED_PAIRS", 100), ("_WINDOWS", 2), ("_FIRST_WORDS", 100)):
         monkeypatch.setattr(words, limit, number)
     with plans(own=True) as seen:

@@ -1,4 +1,4 @@
-"""Those who look cannot write: the database itself refuses; and nothing takes longer than it may."""
+"""Readers cannot write, because the database refuses it, and their statements are limited in time."""
 
 import time
 
@@ -25,23 +25,23 @@ def test_pages_cannot_write(looked_at: Reader, store_url: str, statement: str) -
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]
 
 
-def test_what_takes_too_long_is_ended(looked_at: Reader) -> None:
+def test_a_slow_statement_is_cancelled(looked_at: Reader) -> None:
     began = time.monotonic()
     with looked_at:
         with pytest.raises(SlowQueryError, match=r"takes more than 0\.3 s"), looked_at.look(0.3) as look:
             look.rows(ENDLESS)
         assert time.monotonic() - began < 10
-        # The connection is good for the next statement.
+        # The connection can be used for the next statement.
         with looked_at.look() as look:
             assert look.row("SELECT 1 AS one") == (1,)
 
 
-def test_there_has_to_be_a_store(store_url: str) -> None:
+def test_the_store_must_exist(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         Reader(store_url)
 
 
-def test_statements_are_shown_as_people_could_ask_them(looked_at: Reader) -> None:
+def test_statements_are_shown_as_runnable_sql(looked_at: Reader) -> None:
     odd = "d'un \\ :side %s ' OR '1' = '1"
     with looked_at:
         with looked_at.look() as look:

@@ -1,4 +1,4 @@
-"""What people type finds the rules that it should, in the order that they want, page after page."""
+"""Search results: matching rules, order, and pages."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ RULES = [
 
 @pytest.fixture
 def look(store: Store, store_url: str) -> Iterator[Look]:
-    """A look at a store with the rules above; every word occurs in a pair."""
+    """Read access to a store with the rules above; every word occurs in a pair."""
     words = {side: [] for side in ("source", "target")}
     for source, target, _ in RULES:
         for side, text in (("source", source), ("target", target)):
@@ -75,7 +75,7 @@ def test_phrases_keep_their_order(look: Look) -> None:
     assert found(look, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
 
 
-def test_gaps_stand_for_something(look: Look) -> None:
+def test_gaps_match_one_or_more_words(look: Look) -> None:
     assert found(look, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
     assert set(found(look, "ne _ pas")[1:]) == {
         ("ne vient pas", "comes not"), ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]"),
@@ -87,7 +87,7 @@ def test_gaps_stand_for_something(look: Look) -> None:
 
 @pytest.mark.parametrize(("typed", "target"), [("50%", "50_"), ("a*b", "x?y"), ("[", "!"), ("\\\\_", "_")])
 @pytest.mark.parametrize("match", [PART, WHOLE])
-def test_signs_of_patterns_mean_themselves(look: Look, typed: str, target: str, match: str) -> None:
+def test_pattern_characters_match_literally(look: Look, typed: str, target: str, match: str) -> None:
     assert found(look, typed, match=match) == [(typed, target)]
     assert found(look, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
 
@@ -109,7 +109,7 @@ def test_orders(look: Look) -> None:
 
 def test_filters(look: Look) -> None:
     assert found(look, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
-    # What a filter leaves out still counts in the probabilities.
+    # Filtered rules still count in the probabilities.
     [rule] = search(look, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
     assert rule.p_target_given_source == 4 / 5
     assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(look, "pas", max_scope=0)
@@ -128,7 +128,7 @@ def test_rules_of_a_corpus(look: Look, store_url: str) -> None:
 
 @pytest.mark.parametrize("order", [USE, PROBABILITY, SURPRISE])
 @pytest.mark.parametrize("match", [PART, WHOLE])
-def test_pages_follow_each_other(look: Look, order: str, match: str) -> None:
+def test_pages_are_consecutive(look: Look, order: str, match: str) -> None:
     phrase = read_phrase("maison")
     whole = search(look, phrase, Query(order=order, match=match, limit=100)).rules
     page, after, together = 0, None, []
@@ -141,12 +141,12 @@ def test_pages_follow_each_other(look: Look, order: str, match: str) -> None:
     assert page == (len(whole) + 1) // 2
 
 
-def test_the_likely_side(look: Look) -> None:
+def test_the_more_probable_side(look: Look) -> None:
     for typed, side in (("maison", "source"), ("house", "target"), ("ne", "source"), ("the house", "target")):
         assert likely_side(look, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
 
 
-def test_probabilities_are_those_of_the_view(look: Look) -> None:
+def test_probabilities_equal_those_of_the_view(look: Look) -> None:
     for rule in search(look, read_phrase("maison"), Query()).rules:
         [shown] = look.rows(
             "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id
@@ -154,9 +154,9 @@ def test_probabilities_are_those_of_the_view(look: Look) -> None:
         assert (rule.p_target_given_source, rule.p_source_given_target) == shown
 
 
-def test_rules_without_words_still_count_in_probabilities(store: Store, store_url: str) -> None:
+def test_rules_without_indexed_words_still_count_in_probabilities(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "c")])
-    # No derivation uses the last one and less than half a use is expected, so that its words are not indexed.
+    # The last rule has no derivation and less than half an expected use, so its words are not indexed.
     rare = delta("a b", "e", 0, 0.25)
     commit(store, [], [delta("a b", "c", 2, 2), delta("a b", "d", 1, 1.75), rare])
     with Reader(store_url) as reader, reader.look() as look:
@@ -165,7 +165,7 @@ def test_rules_without_words_still_count_in_probabilities(store: Store, store_ur
             assert {rule.target: rule.p_target_given_source for rule in rules} == {"c": 1 / 2, "d": 7 / 16}
 
 
-def test_the_most_used_of_very_many_are_ordered_by_probability(
+def test_the_most_used_of_very_many_rules_are_ordered_by_probability(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.storage.browsing.search.MOST_RANKED", 2)
@@ -175,7 +175,7 @@ def test_the_most_used_of_very_many_are_ordered_by_probability(
         assert found(look, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
 
 
-def test_what_is_hardly_expected_does_not_surprise(store: Store, store_url: str) -> None:
+def test_rules_with_few_expected_uses_are_not_surprising(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "b c")])
     commit(store, [], [delta("a", "b", 1, 1), delta("a", "c", 1, 0.125)])
     with Reader(store_url) as reader, reader.look() as look:
@@ -184,7 +184,7 @@ def test_what_is_hardly_expected_does_not_surprise(store: Store, store_url: str)
         assert found(look, "a") == [("a", "b"), ("a", "c")]
 
 
-def test_what_was_asked_can_be_asked_again(look: Look) -> None:
+def test_a_query_can_be_repeated(look: Look) -> None:
     for order in (USE, PROBABILITY):
         asked = len(look.asked)
         answer = search(look, read_phrase("la _ maison"), Query(order=order))
@@ -193,7 +193,7 @@ def test_what_was_asked_can_be_asked_again(look: Look) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "_", "\\_", "[X,1]"]), max_size=8))
-def test_phrases_are_read(pieces: list[str]) -> None:
+def test_phrases_are_parsed(pieces: list[str]) -> None:
     phrase = read_phrase(" ".join(pieces))
     assert not phrase.parts or (phrase.parts[0] is not None and phrase.parts[-1] is not None)
     assert all(a is not None or b is not None for a, b in zip(phrase.parts, phrase.parts[1:], strict=False))
@@ -202,7 +202,7 @@ def test_phrases_are_read(pieces: list[str]) -> None:
     ]
 
 
-def test_a_nonterminal_that_is_typed_is_a_word(store: Store, store_url: str) -> None:
+def test_a_typed_nonterminal_is_a_word(store: Store, store_url: str) -> None:
     ingest(store, [pair("[X,1] b", "c")])
     commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
     with Reader(store_url) as reader, reader.look() as look:
@@ -219,7 +219,7 @@ SPELLED = [
 
 @pytest.fixture
 def spelled(store: Store, store_url: str) -> Iterator[Look]:
-    """A look at a store whose words differ in accents, capital letters and normal forms."""
+    """Read access to a store whose words differ in accents, capital letters and normal forms."""
     sources, targets = zip(*((source, target) for source, target, _ in SPELLED), strict=True)
     ingest(store, [pair(" ".join(sources), " ".join(targets)), pair("λόγος λόγῳ", "word words")])
     commit(store, [], [delta(source, target, 1, count) for source, target, count in SPELLED])
@@ -229,21 +229,21 @@ def spelled(store: Store, store_url: str) -> Iterator[Look]:
 
 @pytest.mark.parametrize("typed", ["λογος", "ΛΟΓΟΣ", "λόγος", unicodedata.normalize("NFD", "λόγος")])
 @pytest.mark.parametrize("order", [USE, PROBABILITY])
-def test_accents_capitals_and_normal_forms_hide_nothing(spelled: Look, typed: str, order: str) -> None:
+def test_accents_capitals_and_normal_forms_are_ignored(spelled: Look, typed: str, order: str) -> None:
     rules = found(spelled, typed, order=order)
     assert set(rules) == {("λόγος", "word"), ("Λόγος", "Word"), ("λόγος τοῦ", "word of")}
     assert typed != "λόγος" or rules[-1] == ("Λόγος", "Word")
     assert likely_side(spelled, dict.fromkeys(("source", "target"), read_phrase(typed))) == "source"
 
 
-def test_phrases_are_read_without_accents(spelled: Look) -> None:
+def test_phrases_are_matched_without_accents(spelled: Look) -> None:
     assert found(spelled, "λογος του") == [("λόγος τοῦ", "word of")]
     assert found(spelled, "λογος του", match=WHOLE) == [("λόγος τοῦ", "word of")]
     assert found(spelled, "λογος", match=WHOLE) == [("λόγος", "word"), ("Λόγος", "Word")]
     assert found(spelled, "του λογος") == []
 
 
-def test_what_was_typed_comes_first(spelled: Look) -> None:
+def test_exact_spellings_come_first(spelled: Look) -> None:
     assert found(spelled, "e") == [("e", "x"), ("é", "e"), ("e\u0301 b", "y")]
     assert found(spelled, "é") == [("é", "e"), ("e\u0301 b", "y"), ("e", "x")]
     page, after, together = 0, None, []
@@ -255,12 +255,12 @@ def test_what_was_typed_comes_first(spelled: Look) -> None:
     assert (together, page) == ([("e", "x"), ("é", "e"), ("e\u0301 b", "y")], 3)
 
 
-def test_words_without_any_spelling_are_named(spelled: Look) -> None:
+def test_words_without_any_spelling_are_reported(spelled: Look) -> None:
     answer = search(spelled, read_phrase("λογος nowhere"), Query())
     assert (answer.rules, answer.readings, answer.unknown) == ([], (), ("nowhere",))
 
 
-def test_near_words_and_beginnings_are_offered(spelled: Look) -> None:
+def test_similar_words_and_prefixes_are_suggested(spelled: Look) -> None:
     offered = [word.token for word in like_words(spelled.connection, "source", "λογ", 5)]
     assert offered == ["λόγος", "Λόγος", "λόγῳ"]
     assert [word.token for word in like_words(spelled.connection, "target", "wrods", 5)] == []
@@ -269,7 +269,7 @@ def test_near_words_and_beginnings_are_offered(spelled: Look) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=400))
-def test_folded_forms_are_those_of_every_normal_form(token: str) -> None:
+def test_folded_forms_cover_every_normal_form(token: str) -> None:
     form = folded(token)
     assert 0 < len(form) <= LONGEST_FOLDED
     if len(token) <= LONGEST_FOLDED // 4:
@@ -278,7 +278,7 @@ def test_folded_forms_are_those_of_every_normal_form(token: str) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.text(max_size=3), max_size=20, unique=True), max_size=25))
-def test_readings_are_few_and_other_than_the_words(choices: dict[str, list[str]]) -> None:
+def test_alternative_spellings_are_few_and_differ_from_the_words(choices: dict[str, list[str]]) -> None:
     made = readings(choices)
     assert len(made) <= MOST_READINGS
     assert all(reading.keys() == choices.keys() for reading in made)

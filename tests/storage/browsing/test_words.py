@@ -1,4 +1,4 @@
-"""Where a word occurs: counted in a small store, estimated in a large one."""
+"""Occurrences of a word: counted in a small store, estimated in a large one."""
 
 import pytest
 from tests.storage.building import ingest, pair
@@ -12,7 +12,7 @@ PAIRS = 130
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    """A store of two corpora; every second pair holds `common`, on both sides."""
+    """A store of two corpora; every second pair contains `common` on both sides."""
     for corpus, number in (("one", 100), ("two", 30)):
         kinds = ("rare", "common") * number
         ingest(store, (pair(f"s{n} {kinds[n]}", f"t{n} {kinds[n]}") for n in range(number)), corpus)
@@ -21,7 +21,7 @@ def filled(store: Store) -> Store:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("sampled", [PAIRS, PAIRS - 1, 53, 10])
-def test_counts_by_corpus_are_those_of_the_store(
+def test_counts_by_corpus_match_the_store(
     filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
 ) -> None:
     monkeypatch.setattr(words, "SAMPLED_PAIRS", sampled)

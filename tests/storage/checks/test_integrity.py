@@ -1,4 +1,4 @@
-"""Whatever goes wrong between the tables is found and named."""
+"""Inconsistencies between tables are found and named."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def filled(store: Store) -> Store:
     return store
 
 
-def test_a_sound_store_has_no_problems(filled: Store) -> None:
+def test_a_consistent_store_has_no_problems(filled: Store) -> None:
     assert filled.integrity() == []
 
 
@@ -62,7 +62,7 @@ def test_tampering_is_found(filled: Store, store_url: str, statement: str, messa
     assert any(message in problem for problem in filled.integrity()), filled.integrity()
 
 
-def test_identities_are_known_by_any_occurrence_that_can_be(store: Store, store_url: str) -> None:
+def test_identities_with_any_possible_occurrence_are_recognized(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     often = [pair("a", "b")._replace(occurrence=k) for k in range(60)]
     others = [pair("a", "b")._replace(external_id="1"), pair("a", "b")._replace(alignment=None)]
@@ -75,7 +75,7 @@ def test_identities_are_known_by_any_occurrence_that_can_be(store: Store, store_
     assert store.integrity() == ["3 pairs have another identity than their content or external id gives: 60, 61, 62"]
 
 
-def test_many_offenders_are_counted_and_a_few_named(store: Store, store_url: str) -> None:
+def test_all_offending_rows_are_counted_and_some_named(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     store.add_pairs(batch, pairs_of([pair(f"s{n}", "t") for n in range(9)]))
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")

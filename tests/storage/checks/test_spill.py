@@ -1,4 +1,4 @@
-"""Rows that are set aside come back, each once, whatever the parts."""
+"""Spilled rows are read back exactly once, in any number of parts."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from hierogram.storage.checks.spill import SLICES, Spill, parts
 KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
 
 
-def lots(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[bytes], list[bytes]]]:
-    """Rows with ascending slices, the first and the last slice among them, and two texts each, some of them empty."""
+def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[bytes], list[bytes]]]:
+    """Rows with ascending slices, including the first and the last slice, and two texts each, some of them empty."""
     made = []
     for size in (0, 500, 1, 2_000):
         slices = np.sort(random.integers(0, SLICES, size))
@@ -24,8 +24,8 @@ def lots(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list
 
 
 @pytest.mark.parametrize("most", [1, 30, 10_000])
-def test_every_row_comes_back_in_one_part(most: int) -> None:
-    added = lots(np.random.default_rng(most))
+def test_every_row_is_in_exactly_one_part(most: int) -> None:
+    added = row_batches(np.random.default_rng(most))
     with Spill(KIND, 2) as spill, Spill(np.dtype(np.int64)) as other:
         for slices, rows, one, two in added:
             spill.add(slices, rows, join_blobs(one), join_blobs(two))

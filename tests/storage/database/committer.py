@@ -1,8 +1,8 @@
-"""A process to be killed at any instant: `committer.py URL commit` or `committer.py URL ingest`.
+"""A process that tests kill at any moment: `committer.py URL commit` or `committer.py URL ingest`.
 
-It commits for ever. Each commit gives all pairs the derivation «i», takes what «i - 1» counted away and adds
-what «i» counts, so that at any time the counts can be told from the derivations. Or it ingests the same lines from
-the first on, in chunks.
+With `commit` it commits forever. Each commit gives all pairs the derivation «i», subtracts the counts of «i - 1» and
+adds those of «i», so that the correct counts follow from the derivations at any time. With `ingest` it ingests the
+same lines from the beginning, in chunks.
 """
 
 import sys
@@ -16,7 +16,7 @@ RULES = 150
 
 
 def counted(derivation: int, sign: int) -> list[Delta]:
-    """What the derivation counts of all pairs: one rule that every derivation uses, and some of its own."""
+    """The counts of a derivation over all pairs: one rule common to all derivations, and some of its own."""
     own = [delta(f"of{derivation} s{n} [X,1]", f"[X,1] t{n}", sign, sign) for n in range(RULES)]
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
 
@@ -26,7 +26,7 @@ CHUNK = 150
 
 
 def ingest(url: str) -> None:
-    """Offers all lines, and says after each chunk how many of them are stored."""
+    """Ingest all lines and report the number of stored lines after each chunk."""
     with open_store(url) as store:
         batch = store.begin_ingest("corpus", "lines", "bars")
         for start in range(0, len(LINES), CHUNK):
@@ -36,7 +36,7 @@ def ingest(url: str) -> None:
 
 
 def commit_for_ever(url: str) -> None:
-    """Commits for ever, and says after each commit which it was."""
+    """Commit forever and report the number of each commit."""
     with open_store(url) as store:
         current = store.pairs(limit=1)[0].current
         last = -1 if current is None else int(current)

@@ -1,4 +1,4 @@
-"""The log of an SQLite store gets to the disk, and into its file, beside the commits."""
+"""The log of an SQLite store is synced to disk and copied into the file in the background."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from hierogram.storage.store import open_store
 
 
 def rows_in_file(path: Path, copy: Path, table: str) -> int:
-    """How many rows the file has by itself, without its log."""
+    """The number of rows in the file without its log."""
     shutil.copy(path, copy)
     with closing(sqlite3.connect(copy)) as connection:
         try:
@@ -47,7 +47,7 @@ def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: 
         assert rows_in_file(path, tmp_path / "copy.db", "t") == 350
 
 
-def test_what_is_committed_during_a_copy_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_ROWS", 1)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
@@ -77,7 +77,7 @@ def test_what_is_committed_during_a_copy_is_copied_too(tmp_path: Path, monkeypat
         assert rows_in_file(path, tmp_path / "copy.db", "t") == 2
 
 
-def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_copy_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_ROWS", 1)
     copies = Checkpoints(str(tmp_path))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
@@ -89,7 +89,7 @@ def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
 
 
-def test_a_commit_without_a_thread_to_be_had_is_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_succeeds_if_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_ROWS", 1)
 
     def refuse(_: threading.Thread) -> None:
@@ -124,7 +124,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that were brought to the disk, but for those that SQLite itself brings there."""
+    """The names of the synced files, except those that SQLite syncs itself."""
     names: list[str] = []
     fsync = os.fsync
 
@@ -137,7 +137,7 @@ def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_the_disk_has_a_commit_that_did_not_wait_for_it_soon(tmp_path: Path, synced_files: list[str]) -> None:
+def test_a_commit_without_sync_is_synced_soon_after(tmp_path: Path, synced_files: list[str]) -> None:
     with open_store(str(tmp_path / "store.db"), create=True) as store:
         copies = store.engine.get_execution_options()["hierogram_checkpoints"]
         store.finish_ingest(store.begin_ingest("c", "o", "f"))
@@ -148,7 +148,7 @@ def test_the_disk_has_a_commit_that_did_not_wait_for_it_soon(tmp_path: Path, syn
         assert synced_files == ["store.db-wal"]
 
 
-def test_what_comes_due_while_the_thread_is_at_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_requested_while_the_thread_is_busy_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
     done = []
 
@@ -172,7 +172,7 @@ def test_what_comes_due_while_the_thread_is_at_work_is_done(tmp_path: Path, monk
     assert done == ["sync", "copy"]
 
 
-def test_a_log_that_cannot_be_synced_is_let_be(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_synced_is_ignored(tmp_path: Path) -> None:
     copies = Checkpoints(str(tmp_path / "missing" / "x.db"))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""One writer at a time, who is named to the others; a dead one is in nobody's way."""
+"""A store has one writer at a time, other writers get its name, and a dead writer blocks nobody."""
 
 import subprocess
 import sys
@@ -36,14 +36,14 @@ def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: st
         commit(other, [], [delta("a", "x", 1)])
 
 
-def test_a_claim_that_is_not_renewed_lapses_and_its_holder_cannot_write_any_more(store: Store, store_url: str) -> None:
+def test_a_claim_that_is_not_renewed_expires_and_its_holder_cannot_write(store: Store, store_url: str) -> None:
     store.take_lease("hierogram serve", 60)
     expire(store_url)
     store.renew_lease(60)
     assert store.lease() is not None
     expire(store_url)
     assert store.lease() is None
-    # Nobody has come in between, so nothing is wrong with going on.
+    # No other process has claimed the store in between, so the holder may continue.
     commit(store, [], [delta("a", "x", 1)])
     with open_store(store_url) as other:
         other.take_lease("hierogram learn", 60)
@@ -55,7 +55,7 @@ def test_a_claim_that_is_not_renewed_lapses_and_its_holder_cannot_write_any_more
         commit(store, [], [delta("a", "x", 1)])
 
 
-def test_the_claims_of_a_process_that_has_ended_are_void_at_once(store: Store, store_url: str) -> None:
+def test_claims_of_a_process_that_has_ended_are_void_immediately(store: Store, store_url: str) -> None:
     script = (
         "import os, sys\n"
         "from hierogram.storage.store import open_store\n"
@@ -78,7 +78,7 @@ def test_the_claims_of_a_process_that_has_ended_are_void_at_once(store: Store, s
     assert query(store_url, "SELECT name FROM claims") == [("grammar",)]
 
 
-def test_a_process_that_runs_or_is_elsewhere_has_not_ended() -> None:
+def test_running_or_remote_processes_have_not_ended() -> None:
     process = this_process()
     assert not has_ended(process)
     machine, pid, started = process.split(" ")

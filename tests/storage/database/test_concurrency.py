@@ -1,4 +1,4 @@
-"""Several who write at once queue up, and all that they wrote is there."""
+"""Concurrent writers are serialized, and nothing they write is lost."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared
     assert store.integrity() == []
 
 
-def test_one_input_offered_by_several_at_once_is_stored_once(store: Store) -> None:
+def test_one_input_offered_concurrently_is_stored_once(store: Store) -> None:
     lines = [pair(f"s{n}", f"t{n % 7}") for n in range(200)]
 
     def work(number: int) -> None:
@@ -48,7 +48,7 @@ def test_one_input_offered_by_several_at_once_is_stored_once(store: Store) -> No
     assert store.integrity() == []
 
 
-def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
+def test_concurrent_creation_makes_one_store(store_url: str) -> None:
     def work(number: int) -> None:
         with open_store(store_url, create=True) as store:
             commit(store, [], [delta("a", "x", 1)])
@@ -60,7 +60,7 @@ def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_does_not_wait_forever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     blocking = make_engine(parse_url(store_url))
@@ -74,7 +74,7 @@ def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypat
 
 
 @pytest.mark.slow
-def test_a_thread_does_not_wait_for_ever_for_another(
+def test_a_thread_does_not_wait_forever_for_another(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
@@ -108,11 +108,11 @@ def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Pat
 
 
 @pytest.mark.parametrize("cache", ["0", "-1", "much", "1.5", "1&cache_mb=2"])
-def test_a_cache_is_a_number_of_megabytes(cache: str) -> None:
+def test_the_cache_size_is_in_megabytes(cache: str) -> None:
     with pytest.raises(StoreUrlError, match="cache_mb is a number of megabytes"):
         parse_url(f"sqlite:///x.db?cache_mb={cache}")
 
 
-def test_states_that_do_not_exist_are_refused(store: Store) -> None:
+def test_unknown_states_are_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="no state of a pair: lost"):
         store.count_pairs(["waiting", "lost"])

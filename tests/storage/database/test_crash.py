@@ -1,4 +1,4 @@
-"""A process that is killed loses at most its last commit, and no commit is ever half there."""
+"""A killed process loses only its last commit, and commits are atomic."""
 
 import signal
 import subprocess
@@ -18,7 +18,7 @@ KILLS = 3
 
 
 def run_and_kill(url: str, work: str, seconds: float) -> int:
-    """Lets a process work for so long after its first report, kills it, and returns its last report."""
+    """Run a process for some time after its first report, kill it, and return its last report."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.storage.database.committer", url, work],
         cwd=ROOT,
@@ -37,7 +37,7 @@ def run_and_kill(url: str, work: str, seconds: float) -> int:
 
 
 def settle(store: Store) -> None:
-    """Waits for the store's lock, so that a commit which a server was still at when its client died is over."""
+    """Wait for the store's lock, so that a commit that the server was still executing has ended."""
     commit(store, [], [])
 
 
@@ -49,7 +49,7 @@ def test_killed_while_it_commits(store: Store, store_url: str) -> None:
         reported = run_and_kill(store_url, "commit", random.uniform(0.0, 0.12))
         settle(store)
         (derivation,) = {int(row.current or b"-1") for row in store.pairs()}
-        # A commit may be done and not yet reported.
+        # A commit may be complete but not yet reported.
         assert derivation in (reported, reported + 1)
         expected = {(d.source, d.target): (d.count, d.expected_uses) for d in counted(derivation, 1)}
         assert counts_of(store) == expected

@@ -1,4 +1,4 @@
-"""Migrations: the schema of the code, downgrades, and revisions that the code does not know."""
+"""Migrations: the schema of the code, downgrades, and unknown revisions."""
 
 import re
 
@@ -15,7 +15,7 @@ from hierogram.storage.store import Store, open_store, upgrade
 
 
 def schema_of(url: str) -> list[str]:
-    """Everything that defines the schema, in the database's own words and a canonical order."""
+    """The definitions of the schema as the database reports them, in canonical order."""
     if url.startswith("sqlite"):
         ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
         rows = query(url, f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND {ours}")
@@ -33,21 +33,21 @@ def schema_of(url: str) -> list[str]:
     return sorted(str(row) for row in rows if "alembic_version" not in str(row))
 
 
-def test_migrations_make_the_tables_and_views_of_the_code(store: Store, store_url: str) -> None:
+def test_migrations_create_the_tables_and_views_of_the_code(store: Store, store_url: str) -> None:
     engine = make_engine(parse_url(store_url))
     with engine.connect() as connection:
         found = inspect(connection)
         assert sorted(found.get_view_names()) == sorted(VIEWS)
         assert sorted(found.get_table_names()) == sorted([*metadata.tables, "alembic_version"])
     engine.dispose()
-    # The inspector leaves out indexes of expressions.
+    # The inspector omits indexes of expressions.
     made = "\n".join(schema_of(store_url))
     assert [
         index.name for table in metadata.tables.values() for index in table.indexes if f"{index.name}" not in made
     ] == []
 
 
-def test_down_and_up_again(store: Store, store_url: str) -> None:
+def test_downgrade_and_upgrade(store: Store, store_url: str) -> None:
     before = schema_of(store_url)
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:
@@ -63,7 +63,7 @@ def test_down_and_up_again(store: Store, store_url: str) -> None:
     assert schema_of(store_url) == before
 
 
-def test_what_the_tables_of_the_code_do_not_say(store: Store, store_url: str) -> None:
+def test_schema_details_that_the_table_definitions_do_not_state(store: Store, store_url: str) -> None:
     assert query(store_url, "SELECT id, last_id, kept FROM event_state") == [(1, 0, 100_000)]
     if store_url.startswith("sqlite"):
         statistics = query(store_url, "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = 'rules' ORDER BY idx")
@@ -84,7 +84,7 @@ def test_the_code_knows_every_revision_in_order() -> None:
     assert tuple(reversed(revisions)) == REVISIONS
 
 
-def test_a_newer_store_is_refused_untouched(store: Store, store_url: str) -> None:
+def test_a_newer_store_is_refused_and_unchanged(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 1)])
     query(store_url, "UPDATE alembic_version SET version_num = '9999'")
     for attempt in (open_store, upgrade, lambda url: open_store(url, create=True)):
@@ -93,7 +93,7 @@ def test_a_newer_store_is_refused_untouched(store: Store, store_url: str) -> Non
     assert query(store_url, "SELECT count(*) FROM rules") == [(1,)]
 
 
-def test_an_older_store_asks_to_be_upgraded(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_store_asks_for_an_upgrade(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migration, "REVISIONS", (*REVISIONS, "next"))
     for create in (False, True):
         with pytest.raises(SchemaOutdatedError, match="hierogram init --upgrade"):
@@ -111,7 +111,7 @@ def test_upgrading_needs_a_store(store_url: str) -> None:
         upgrade(store_url)
 
 
-def test_a_store_that_is_made_in_vain_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_creation_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("interrupted")
 

@@ -1,4 +1,4 @@
-"""Opening a store: URLs, settings, and what is said when it does not work."""
+"""Opening a store: URLs, settings, and error messages."""
 
 import shutil
 import sqlite3
@@ -31,13 +31,13 @@ OTHER = Settings(
 )
 
 
-def test_a_missing_store_is_not_made_by_opening_it(store_url: str, tmp_path: Path) -> None:
+def test_opening_does_not_create_a_missing_store(store_url: str, tmp_path: Path) -> None:
     with pytest.raises(StoreMissingError, match="hierogram init"):
         open_store(store_url)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_are_those_that_the_store_was_made_with(store_url: str) -> None:
+def test_settings_are_those_given_at_creation(store_url: str) -> None:
     with open_store(store_url, create=True, settings=OTHER) as store:
         assert store.settings() == OTHER
     with open_store(store_url, create=True) as store:
@@ -48,7 +48,7 @@ def test_settings_are_those_that_the_store_was_made_with(store_url: str) -> None
         open_store(store_url, create=True, settings=replace(OTHER, seed=3))
 
 
-def test_whole_numbers_will_do_for_real_ones(store_url: str) -> None:
+def test_integers_are_accepted_for_real_numbers(store_url: str) -> None:
     with open_store(store_url, create=True, settings=Settings(strength=5, rate=2)) as store:
         assert store.settings() == Settings()
 
@@ -63,7 +63,7 @@ def test_whole_numbers_will_do_for_real_ones(store_url: str) -> None:
         ("UPDATE settings SET value = '{' WHERE name = 'levels'", "levels is not JSON"),
     ],
 )
-def test_settings_that_were_tampered_with_are_named(store: Store, store_url: str, statement: str, message: str) -> None:
+def test_tampered_settings_are_named(store: Store, store_url: str, statement: str, message: str) -> None:
     query(store_url, statement)
     with pytest.raises(StoreError, match=message):
         store.settings()
@@ -88,7 +88,7 @@ def test_urls(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "grammar", "sqlite://", "sqlite:///:memory:", "mysql://host/x", "http://host/x", "a b://"]
 )
-def test_urls_that_name_no_store(text: str) -> None:
+def test_invalid_store_urls_are_rejected(text: str) -> None:
     with pytest.raises(StoreUrlError):
         open_store(text)
 
@@ -100,7 +100,7 @@ def test_passwords_are_not_shown() -> None:
     assert "127.0.0.1:1/grammar" in str(raised.value)
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "letter.db"
     file.write_bytes(b"Dear Sir or Madam, " * 100)
     for create in (False, True):
@@ -109,12 +109,12 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert file.read_bytes() == b"Dear Sir or Madam, " * 100
 
 
-def test_the_folder_of_a_new_store_has_to_exist(tmp_path: Path) -> None:
+def test_the_folder_of_a_new_store_must_exist(tmp_path: Path) -> None:
     with pytest.raises(StoreUrlError, match=r"nowhere does not exist"):
         open_store(str(tmp_path / "nowhere" / "x.db"), create=True)
 
 
-def test_opening_a_store_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_opening_a_store_imports_nothing_heavy(tmp_path: Path) -> None:
     url = str(tmp_path / "x.db")
     open_store(url, create=True).close()
     script = (
@@ -131,13 +131,13 @@ def test_opening_a_store_loads_nothing_heavy(tmp_path: Path) -> None:
     "said",
     ["database or disk is full", 'could not extend file "base/5/1": wrote only 4096 of 8192 bytes', "No space left"],
 )
-def test_a_full_disk_is_named_whichever_database_finds_it(said: str) -> None:
+def test_a_full_disk_is_reported_on_either_database(said: str) -> None:
     url = parse_url("sqlite:///x.db")
     with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: make room"), failures_named(url):
         raise sqlite3.OperationalError(said)
 
 
-def test_a_new_store_is_in_its_file_and_not_in_the_log_alone(tmp_path: Path) -> None:
+def test_a_new_store_is_in_its_file_and_not_only_in_the_log(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True):
         copy = tmp_path / "copy.db"
@@ -148,7 +148,7 @@ def test_a_new_store_is_in_its_file_and_not_in_the_log_alone(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("ending", ["", "-wal"])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_what_is_written_into_a_file_that_was_moved_is_not_reported_as_stored(
+def test_writes_to_a_moved_file_are_not_reported_as_stored(
     tmp_path: Path, ending: str, replaced: bool
 ) -> None:
     path = tmp_path / "store.db"
@@ -167,7 +167,7 @@ def test_what_is_written_into_a_file_that_was_moved_is_not_reported_as_stored(
     assert query(str(path), "SELECT name FROM corpora ORDER BY name") == [("a",), ("b",)]
 
 
-def test_a_file_that_is_moved_within_a_transaction_takes_nothing_in(tmp_path: Path) -> None:
+def test_a_file_moved_within_a_transaction_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_moved_within_a_transaction_takes_nothing_in(tmp_path: Pa
         assert store.status().rejected == 0
 
 
-def test_a_log_that_was_deleted_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -> None:
+def test_a_deleted_log_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
         store.finish_ingest(store.begin_ingest("a", "o", "f"))
@@ -194,7 +194,7 @@ def test_a_log_that_was_deleted_is_in_the_file_once_the_store_is_closed(tmp_path
 
 
 @pytest.mark.parametrize("said", ["attempt to write a readonly database", "unable to open database file"])
-def test_a_place_that_cannot_be_written_says_what_to_do(said: str) -> None:
+def test_an_unwritable_folder_is_reported_with_advice(said: str) -> None:
     url = parse_url("sqlite:///s.db")
     with pytest.raises(StoreUnavailableError, match=r"s\.db: .*: this user may not write"), failures_named(url):
         raise sqlite3.OperationalError(said)

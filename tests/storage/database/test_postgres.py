@@ -1,4 +1,4 @@
-"""Parameters of a Postgres URL reach libpq and every transaction; unknown ones are refused."""
+"""Parameters of a Postgres URL apply to libpq and every transaction; unknown ones are refused."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -93,12 +93,12 @@ def test_parameters_of_the_url_replace_the_defaults() -> None:
         (r"-c my.setting=a\\b=c", {"my.setting": r"a\b=c"}),
     ],
 )
-def test_options_are_parsed_as_the_server_does(options: str, found: dict[str, str]) -> None:
+def test_options_are_parsed_like_the_server_does(options: str, found: dict[str, str]) -> None:
     own = {"timezone": "UTC", "jit": "off", "lock_timeout": "300s"}
     assert transaction_settings(parse_url(f"{HOST}?options={quote(options)}")) == own | found
 
 
-def test_passwords_in_parameters_and_in_urls_that_name_no_store_are_not_shown() -> None:
+def test_passwords_in_parameters_and_invalid_urls_are_not_shown() -> None:
     url = parse_url(f"{HOST}?password=secret&sslpassword=secret&sslmode=require")
     assert shown_url(url) == f"{HOST}?sslmode=require"
     with pytest.raises(StoreUrlError) as raised:
@@ -106,13 +106,13 @@ def test_passwords_in_parameters_and_in_urls_that_name_no_store_are_not_shown() 
     assert "secret" not in str(raised.value)
 
 
-def test_the_commands_of_a_backup_have_no_parameter_that_libpq_does_not_know() -> None:
+def test_backup_commands_use_only_parameters_that_libpq_knows() -> None:
     assert "prepare" not in "".join(postgres_commands(f"{HOST}?prepare_threshold=5&sslmode=require", "x"))
 
 
 @pytest.mark.parametrize("schema", ["news", '"Other News"'])
 @pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pooled"])
-def test_each_search_path_has_a_store_of_its_own(
+def test_each_search_path_has_a_separate_store(
     database: str, pooler: Callable[[str], str], schema: str, pooled: bool
 ) -> None:
     query(database, f"CREATE SCHEMA {schema}")
@@ -130,7 +130,7 @@ def test_each_search_path_has_a_store_of_its_own(
 
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pooled"])
-def test_settings_hold_in_every_transaction_and_not_after_it(
+def test_settings_apply_to_every_transaction_and_not_beyond(
     database: str, pooler: Callable[[str], str], pooled: bool
 ) -> None:
     url = pooler(database) if pooled else database
@@ -166,7 +166,7 @@ def test_a_store_behind_a_pooler_is_the_same_store(database: str, pooler: Callab
         assert store.position() == WRITERS * 8
 
 
-def test_questions_are_asked_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
+def test_queries_go_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
     open_store(database, create=True).close()
     role = ask_url_of(database)
     assert role is not None

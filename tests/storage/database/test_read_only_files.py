@@ -1,4 +1,4 @@
-"""A store whose file or folder this process may not write can be read, and nothing else."""
+"""A store whose file or folder is not writable for the process can be read, but not changed."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ print(Asker(path).ask("SELECT count(*) FROM sentence_pairs", 20, 10).rows)
 
 
 def obey_permissions() -> None:
-    """Take the right to write what permissions forbid from the super-user, for the program that starts next."""
+    """Drop the superuser's capability to ignore file permissions, for the program that starts next."""
     if os.geteuid() == 0:
         for capability in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
             ctypes.CDLL(None).prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
@@ -69,7 +69,7 @@ def forbid_folder_alone(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("forbid", [forbid_folder, forbid_file, forbid_folder_alone])
 @pytest.mark.parametrize("in_use", [False, True])
-def test_a_store_that_may_not_be_written_is_read(path: Path, forbid: Callable[[Path], None], in_use: bool) -> None:
+def test_a_read_only_store_can_be_read(path: Path, forbid: Callable[[Path], None], in_use: bool) -> None:
     script = [sys.executable, "-c", READ, str(path)]
     writer = open_store(str(path)) if in_use else None
     if writer is not None:
@@ -91,7 +91,7 @@ def test_a_store_that_may_not_be_written_is_read(path: Path, forbid: Callable[[P
 
 @pytest.fixture
 def forbidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store that seems to be read-only to whoever asks for permissions."""
+    """A store that appears read-only to permission checks."""
     access = os.access
 
     def may(asked: str | Path, mode: int) -> bool:
@@ -101,7 +101,7 @@ def forbidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_others_write_later_is_seen(forbidden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_writes_of_other_processes_are_seen(forbidden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(str(forbidden)) as store, Reader(str(forbidden)) as reader:
         assert store.count_pairs() == 1
         assert not forbidden.with_name("s.db-wal").exists()

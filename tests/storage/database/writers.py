@@ -1,4 +1,4 @@
-"""Several threads that write at once."""
+"""Concurrent writers in threads."""
 
 from collections.abc import Callable
 from threading import Barrier, Thread
@@ -7,7 +7,7 @@ WRITERS = 4
 
 
 def at_once(work: Callable[[int], None]) -> None:
-    """Does the work in several threads that start together; raises what any of them raised."""
+    """Run the work in several threads that start together, and raise any error of theirs."""
     barrier = Barrier(WRITERS)
     errors: list[BaseException] = []
 

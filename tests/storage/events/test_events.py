@@ -1,4 +1,4 @@
-"""Events are told once, in order, with what caused them, and no more of them than are kept."""
+"""Events are recorded once, in order, with their cause, up to the maximum number kept."""
 
 import random
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from hierogram.storage.store import Store
 
 
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
-    """A rule whose expected uses, and the variance of their error, change so."""
+    """A rule with changes of its expected uses and of the variance of their error."""
     change = delta(source, source.upper(), 0, round(4096 * uses) / 4096)
     return change._replace(expected_uses_variance=variance)
 
@@ -26,18 +26,18 @@ def told(events: Sequence[Event]) -> list[tuple[object, ...]]:
     return [(event.kind, event.source, event.expected_uses_before, event.expected_uses_now) for event in events]
 
 
-def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
+def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
     commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8)])
     first = store.events()
     assert told(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
     [rule] = store.find_rules("a")
     assert (first.events[0].target, first.events[0].error, rule.expected_uses_error) == ("A", 2.0, 2.0)
-    # Within twice the error √(4 + 4); then beyond it; then within a tenth, however sure.
+    # Within twice the error √(4 + 4); then beyond it; then within a tenth, which is never an event.
     commit(store, [], [moved("a", 5), moved("c", 0.7)])
     commit(store, [], [moved("a", 1)])
     commit(store, [], [moved("c", 0.3)])
     assert told(store.events(first.last).events) == [("rule-moved", "a", 20.0, 26.0), ("rule-moved", "c", 8.0, 9.0)]
-    # It stays one that is told of until it is below four.
+    # The rule stays known until its uses are below four.
     last = store.events().last
     commit(store, [], [moved("c", -4.9)])
     commit(store, [], [moved("c", -0.2), moved("a", -26)])
@@ -51,8 +51,8 @@ def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is committed, who replays the events knows each rule's uses to twice their error, or a tenth."""
+def test_replayed_events_give_the_current_uses(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaying the events gives each rule's uses within twice their error, or a tenth, after any commits."""
     monkeypatch.setattr(rule_news, "MOST", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
@@ -88,24 +88,24 @@ def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.
     assert dict(stored) == heard
 
 
-def test_parts_of_a_commit_are_one(store: Store) -> None:
+def test_parts_of_a_commit_are_one_event(store: Store) -> None:
     store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
     assert told(store.events().events) == [("rule-new", "b", None, 9.0)]
 
 
-def test_many_news_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_news, "MOST", 3)
     commit(store, [], [moved(name, 10) for name in "abc"])
     commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
     [*single, summary] = store.events().events
     assert len(single) == 3
     assert (summary.kind, summary.number, summary.detail) == ("rules-changed", 6, {"new": 4, "gone": 1, "moved": 1})
-    # They are known from then on.
+    # The rules are known afterwards.
     commit(store, [], [moved("d", 5)])
     assert told(store.events(summary.id).events) == [("rule-moved", "d", 10.0, 15.0)]
 
 
-def test_rejected_lines_are_told_of_once(store: Store) -> None:
+def test_rejected_lines_are_reported_once(store: Store) -> None:
     lines = [RejectedLine(2, "empty-side", "no target", b"x", 3), RejectedLine(9, "utf-8", "not UTF-8", b"\xff")]
     for _ in range(2):
         batch = store.begin_ingest("default", "file.txt", "pipes")
@@ -118,7 +118,7 @@ def test_rejected_lines_are_told_of_once(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_exports_are_told_of(store: Store) -> None:
+def test_exports_are_reported(store: Store) -> None:
     done = store.record_export("g", "/g", "cdec", "nightly")
     store.finish_export(done, rules=7, bytes=70, sha256="ab", position=1)
     failed = store.record_export("h", "/h", "cdec")
@@ -136,7 +136,7 @@ def test_exports_are_told_of(store: Store) -> None:
     assert abs((datetime.now(UTC) - first.at).total_seconds()) < 60
 
 
-def test_what_is_rolled_back_is_not_told(store: Store) -> None:
+def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     commit(store, [], [moved("a", 10)])
     with pytest.raises(CountError):
         store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
@@ -146,7 +146,7 @@ def test_what_is_rolled_back_is_not_told(store: Store) -> None:
     assert store.events(1).events[0].id == 2
 
 
-def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: str) -> None:
+def test_a_rule_removed_by_a_repair_may_reappear(store: Store, store_url: str) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
@@ -155,7 +155,7 @@ def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: 
     assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
 
-def test_who_comes_too_late_is_told_so(store: Store) -> None:
+def test_a_late_reader_learns_that_events_are_missing(store: Store) -> None:
     assert store.events() == ([], 1, 0, 0)
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])
@@ -169,7 +169,7 @@ def test_who_comes_too_late_is_told_so(store: Store) -> None:
     assert [event.id for event in store.events(limit=1).events] == [8]
 
 
-def test_kinds_are_chosen(store: Store) -> None:
+def test_event_kinds_are_selected(store: Store) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     commit(store, [], [moved("a", -10)])
     assert [event.id for event in store.events(kinds=["rule-gone"]).events] == [3]
@@ -193,7 +193,7 @@ def test_plans(store: Store) -> None:
 def test_deliveries(store: Store, store_url: str) -> None:
     url, kinds = "http://example.org/", ["rule-new"]
     commit(store, [], [moved("a", 10)])
-    # A webhook that is new begins with what happens from then on.
+    # A new webhook starts with the events after its creation.
     assert store.queue_deliveries(url, kinds) == 0
     commit(store, [], [moved("b", 10), moved("c", 10)])
     commit(store, [], [moved("b", -10)])
@@ -213,7 +213,7 @@ def test_deliveries(store: Store, store_url: str) -> None:
     assert rows == [(2, "failed", 2, None, "no answer"), (3, "done", 1, 200, None)]
 
 
-def test_many_deliveries_are_queued_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._AT_ONCE", 2)
     url, kinds = "http://example.org/", ["rule-new"]
     store.queue_deliveries(url, kinds)
@@ -222,7 +222,7 @@ def test_many_deliveries_are_queued_some_at_a_time(store: Store, monkeypatch: py
     assert [delivery.event_id for delivery in store.due_deliveries(url, 1.0)] == [1, 2, 3, 4, 5]
 
 
-def test_deliveries_that_are_over_are_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
     url = "http://example.org/"
     store.queue_deliveries(url, ["rule-new"])

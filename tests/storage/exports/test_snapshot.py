@@ -1,4 +1,4 @@
-"""A snapshot shows one state of the store, in one order, whatever happens meanwhile."""
+"""A snapshot shows one state of the store in one order, even during later commits."""
 
 from random import Random
 
@@ -45,7 +45,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     assert store.find_rules("s1", drawn=True)[0].count == 6
 
 
-def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
+def test_rules_are_in_byte_order(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:
         rules = snapshot.iterate_rules()
@@ -54,7 +54,7 @@ def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
     assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
 
 
-def test_rules_beside_others_share_a_side_with_them(store: Store) -> None:
+def test_rules_sharing_a_side(store: Store) -> None:
     ingest(store, [pair("s", "t"), pair("s", "u")])
     commit(store, [update(2)], RULES)
     with store.snapshot() as snapshot:
@@ -73,7 +73,7 @@ def test_rules_beside_others_share_a_side_with_them(store: Store) -> None:
     assert nothing == []
 
 
-def test_probabilities_are_among_all_rules_with_a_side(store: Store) -> None:
+def test_probabilities_are_relative_to_all_rules_with_a_side(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:
         (rule,) = [rule for rule in snapshot.iterate_rules() if (rule.source, rule.target) == ("la", "the")]
@@ -81,7 +81,7 @@ def test_probabilities_are_among_all_rules_with_a_side(store: Store) -> None:
     assert rule.p_source_given_target == 6 / 8
 
 
-def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
+def test_averaged_counts_replace_the_current_ones(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:
         rules = snapshot.iterate_rules(expected=True)
@@ -89,7 +89,7 @@ def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> Non
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
 
 
-def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: str) -> None:
+def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: str) -> None:
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)
     uses = {
@@ -108,7 +108,7 @@ def test_minimal_uses_are_added_as_eighths_where_asked(store: Store, store_url: 
     assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 
 
-def test_the_order_of_commits_does_not_show(store: Store) -> None:
+def test_the_order_of_commits_does_not_matter(store: Store) -> None:
     shuffled = RULES * 1
     Random(4).shuffle(shuffled)
     for change in shuffled:
@@ -134,7 +134,7 @@ def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])
-def test_an_unfinished_iteration_can_be_left(store: Store, batch: int) -> None:
+def test_an_iteration_can_be_abandoned(store: Store, batch: int) -> None:
     ingest(store, [pair(f"s{n}", "t") for n in range(5)])
     commit(store, [update(n) for n in range(1, 6)], RULES)
     with store.snapshot() as snapshot:

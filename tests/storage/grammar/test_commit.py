@@ -1,4 +1,4 @@
-"""A commit changes derivations, counts and history together, or nothing at all."""
+"""A commit changes derivations, counts and history together, or nothing."""
 
 from collections import Counter
 from random import Random
@@ -55,7 +55,7 @@ def words_of_rules(url: str) -> set[tuple[object, ...]]:
     )
 
 
-def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) -> None:
+def test_only_reproducible_commits_skip_the_sync(store: Store) -> None:
     options = store.engine.get_execution_options()
     said: list[str] = []
 
@@ -69,7 +69,7 @@ def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) ->
         said.clear()
         return noted
 
-    # A server can fail by itself: nothing that it was told may be lost then.
+    # A Postgres server can fail alone: nothing that the client was told is stored may be lost then.
     sqlite = store.engine.dialect.name == "sqlite"
     waits = ["PRAGMA synchronous=FULL"] if sqlite else []
     does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
@@ -85,7 +85,7 @@ def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) ->
     assert since_last() == waits
 
 
-def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None:
+def test_new_rules_are_stored_with_all_their_data(store: Store, store_url: str) -> None:
     ingest(store, PAIRS)
     rule = delta("la [X,1] la", "the [X,1]", 2, 5)
     commit(store, [update(1)], [rule], [SWEEP])
@@ -120,7 +120,7 @@ def test_counts_add_up_over_commits_and_within_one(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) -> None:
+def test_rules_without_counts_are_deleted_with_their_words(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a b", "x", 2, 1), delta("a c", "x y", 1), delta("a", "x", 1, 1)])
     commit(store, [], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
     assert counts_of(store) == {("a", "x"): (0, 1)}
@@ -132,7 +132,7 @@ def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) 
     assert store.integrity() == []
 
 
-def test_rules_live_by_their_minimal_uses_alone_and_nobody_meets_them(store: Store, store_url: str) -> None:
+def test_rules_with_only_minimal_uses_are_stored_but_hidden(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a b", "x", 1, 1, 2), delta("a c", "x y", 0, 0, 1)])
     commit(store, [], [delta("a b", "x", -1, -1, 1), delta("a c", "x y", 0, 0, 1)])
     assert query(store_url, "SELECT source, minimal_uses FROM rules ORDER BY source") == [("a b", 3), ("a c", 2)]
@@ -146,7 +146,7 @@ def test_rules_live_by_their_minimal_uses_alone_and_nobody_meets_them(store: Sto
     assert words_of_rules(store_url) == set()
 
 
-def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
+def test_words_of_rules_in_use_are_indexed(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 0, 0.25), delta("b", "y", 1)])
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
     assert store.integrity() == []
@@ -158,7 +158,7 @@ def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
 
 
-def test_words_are_noted_of_rules_of_which_half_a_use_is_expected(store: Store, store_url: str) -> None:
+def test_words_of_rules_with_half_an_expected_use_are_indexed(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 0, 0.5), delta("b", "y", 0, 0.5 - 1 / 4096)])
     assert {row[2] for row in words_of_rules(store_url)} == {"a"}
     assert [rule.source for rule in store.find_rules(words=["x"])] == ["a"]
@@ -176,7 +176,7 @@ def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_finds_its_own_new_words(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_words, "_RULES_TAKEN_APART", 2)
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
@@ -184,7 +184,7 @@ def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, mo
     assert {rule.source for rule in store.find_rules(words=["a"], drawn=True)} == {"a b", "c a", "d a"}
 
 
-def test_escaped_terminals_are_found_by_the_words_they_are(store: Store, store_url: str) -> None:
+def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> None:
     commit(store, [], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
     for word in ("[X,1]", r"\n", "\\", "[X,1]x", "[X,0]"):
         assert len(store.find_rules(words=[word], drawn=True)) == 1
@@ -203,7 +203,7 @@ def test_escaped_terminals_are_found_by_the_words_they_are(store: Store, store_u
         ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], KeyCollisionError),
     ],
 )
-def test_a_bad_change_leaves_nothing_of_its_commit(store: Store, bad: list, error: type[StoreError]) -> None:
+def test_a_bad_change_rolls_back_its_whole_commit(store: Store, bad: list, error: type[StoreError]) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
     status, pairs, counts = store.status(), store.pairs(), counts_of(store)
@@ -225,7 +225,7 @@ def test_a_collision_names_both_rules(store: Store) -> None:
 
 
 @pytest.mark.parametrize("updates", [[update(1), update(9)], [update(1), update(1, b"again")]])
-def test_a_derivation_needs_its_pair_once(store: Store, updates: list) -> None:
+def test_a_derivation_needs_exactly_one_pair(store: Store, updates: list) -> None:
     ingest(store, PAIRS)
     with pytest.raises(PairMissingError, match=r"pair [19] has"):
         commit(store, updates, [delta("a", "x", 1)])
@@ -257,7 +257,7 @@ def test_the_progress_of_a_run_is_written_with_its_sweeps(store: Store) -> None:
     assert store.unfinished_run() == run._replace(done=1)
 
 
-def test_what_was_sampled_at_a_position_is_indexed_there_and_what_came_later_is_not(store: Store) -> None:
+def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1)], [])
     position, [row] = store.unindexed_pairs()
@@ -267,7 +267,7 @@ def test_what_was_sampled_at_a_position_is_indexed_there_and_what_came_later_is_
     assert store.index_pairs([row.id], position, [], salt) == 0
 
 
-def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
+def test_two_samplers_of_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
     with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0 and is at sweep 1 by now"):
@@ -278,7 +278,7 @@ def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
     assert store.pairs()[0].current == b"mine again"
 
 
-def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
+def test_rule_counts_contain_every_rule_in_use(store: Store) -> None:
     empty = store.rule_counts()
     assert empty.keys.shape == (0, 2)
     assert len(empty.counts) == 0
@@ -334,7 +334,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
         [(1, 5, 5), (2, 6, 6), (3, 7, 7)],
     ],
 )
-def test_rekeying_wants_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
+def test_rekeying_needs_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with pytest.raises(RekeyError, match="2 rules are stored"):
         store.rekey(17, keys)

@@ -1,4 +1,4 @@
-"""Expected uses when a day began are remembered, of rules that are often used and change on that day."""
+"""Expected uses at the start of a day are recorded for frequent rules that change on that day."""
 
 from datetime import UTC, datetime
 
@@ -11,14 +11,14 @@ from hierogram.storage.store import Store
 
 @pytest.fixture
 def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
-    """The last of these is today."""
+    """Mutable current date; the last element is today."""
     known = [datetime(2026, 3, 1, 23, 59, tzinfo=UTC)]
     monkeypatch.setattr(changes, "now", lambda: known[-1])
     return known
 
 
 def used(source: str, target: str, uses: int) -> Delta:
-    """A rule that is used so often more, and expected to be."""
+    """A rule whose uses and expected uses grow by a number."""
     return delta(source, target, uses, uses)
 
 
@@ -26,7 +26,7 @@ def remembered(store_url: str) -> list[tuple[object, ...]]:
     return query(store_url, "SELECT day, source, expected_uses FROM rule_history ORDER BY day, source")
 
 
-def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_the_first_change_of_a_day_is_recorded(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 9), used("c", "z", 7), used("d", "w", 30)])
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", -5), used("c", "z", -1), delta("d", "w", 8)])
@@ -42,7 +42,7 @@ def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, d
     ) == [("2026-03-02", "a", 20, 1, -19), ("2026-03-03", "a", 10, 1, -9), ("2026-03-03", "b", 9, 0, -9)]
 
 
-def test_a_rule_begins_at_0_on_the_day_on_which_it_is_new(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_a_new_rule_starts_at_0_on_its_first_day(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 5), used("c", "z", 2)])
     commit(store, [], [used("a", "x", 10), used("b", "y", 5)])
     assert remembered(store_url) == [("2026-03-01", "a", 0), ("2026-03-01", "b", 0)]
@@ -57,7 +57,7 @@ def test_a_rule_begins_at_0_on_the_day_on_which_it_is_new(store: Store, store_ur
     ]  # fmt: skip
 
 
-def test_a_rule_that_came_back_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_a_rule_that_reappears_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20)])
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", -20)])
@@ -66,7 +66,7 @@ def test_a_rule_that_came_back_is_the_same_rule(store: Store, store_url: str, da
     assert query(store_url, changes) == [("a", 0, 3), ("a", 20, 3)]
 
 
-def test_after_a_year_it_is_forgotten(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_history_is_deleted_after_a_year(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20)])
     days.append(datetime(2027, 3, 2, tzinfo=UTC))
     commit(store, [], [used("b", "y", 20)])
@@ -76,7 +76,7 @@ def test_after_a_year_it_is_forgotten(store: Store, store_url: str, days: list[d
     assert remembered(store_url) == [("2027-03-02", "b", 0), ("2027-03-03", "b", 20)]
 
 
-def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_a_failed_commit_records_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
     from hierogram.storage.exceptions import CountError
 
     commit(store, [], [used("a", "x", 5)])
@@ -85,7 +85,7 @@ def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, day
     assert remembered(store_url) == []
 
 
-def test_what_moves_by_more_than_its_error_is_news(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_changes_beyond_the_error_are_reported(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 2")
     days.append(datetime(2026, 3, 2, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""The runs that find rules by their keys agree with the rules, whatever was committed, merged, undone or moved."""
+"""The key runs, which find rules by key, agree with the rules after any commit, merge, rollback or rekeying."""
 
 from random import Random
 
@@ -35,7 +35,7 @@ def test_every_entry_with_a_fingerprint_is_found(entries: list[int], wanted: lis
 
 
 @given(st.data(), st.lists(FINGERPRINTS), st.lists(FINGERPRINTS), st.booleans())
-def test_merging_takes_back_what_is_gone(data: st.DataObject, old: list[int], new: list[int], oldest: bool) -> None:
+def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], new: list[int], oldest: bool) -> None:
     before = [(fingerprint, n + 1) for n, fingerprint in enumerate(old)]
     earlier = [(fingerprint, 100 + n) for n, fingerprint in enumerate(data.draw(st.lists(FINGERPRINTS)))]
     gone = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
@@ -50,13 +50,13 @@ def test_merging_takes_back_what_is_gone(data: st.DataObject, old: list[int], ne
     assert again.rule_ids.tolist() == run.rule_ids.tolist()
 
 
-def test_merging_keeps_what_takes_back_an_entry_of_an_older_run() -> None:
+def test_merging_keeps_deletions_of_entries_in_older_runs() -> None:
     older, younger = as_run([(1, 3)]), as_run([(1, -7)])
     assert as_set(merged(older, younger, oldest=False)) == {(1, 3), (1, -7)}
     assert as_set(merged(older, younger, oldest=True)) == {(1, 3)}
 
 
-def test_fingerprints_are_those_of_the_format() -> None:
+def test_fingerprints_have_the_documented_format() -> None:
     keys = np.array([(0, 0), (1, 0), (-1, 0), (5 << 32, 3), (5, 5)], np.int64)
     assert fingerprints_of(keys).tolist() == [0, 1, 0, 6, 0]
 
@@ -108,7 +108,7 @@ def test_any_sequence_of_commits_is_found_by_key(
         assert most <= 5
 
 
-def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rolled_back_keys_are_not_cached(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(store, [], [delta("a", "x", 1)])
 
     def fail(*_: object) -> None:
@@ -124,7 +124,7 @@ def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytes
     assert store.integrity() == []
 
 
-def test_new_keys_make_as_many_runs_as_it_takes(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
     monkeypatch.setattr(key_runs, "_LARGEST_RUN", 25)
     with store.snapshot() as snapshot:

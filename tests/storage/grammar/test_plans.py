@@ -1,4 +1,4 @@
-"""Lookups go through indexes, whatever the size of the store."""
+"""Lookups use indexes in a store of any size."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_table_is_read_from_end_to_end_where_nobody_has_analyzed_the_store(
+def test_no_table_is_scanned_without_statistics(
     lasting_store: LastingStore, name: str
 ) -> None:
     with open_store(lasting_store("unanalyzed rules", make_unanalyzed)) as store, plans(own=True) as seen:
@@ -57,7 +57,7 @@ def make_unanalyzed(url: str) -> None:
 def make_big(url: str) -> None:
     """Make a store that is large enough for the planners to prefer indexes.
 
-    Postgres looks at its tables by itself, sooner or later; SQLite where someone says ANALYZE, and hardly anyone does.
+    Postgres analyzes its tables automatically, SQLite only when a user runs ANALYZE, which few do.
     """
     with open_store(url, create=True) as store:
         fill(store)
@@ -72,7 +72,7 @@ def big_url(lasting_store: LastingStore) -> str:
 
 @pytest.fixture
 def big(big_url: str) -> Iterator[Store]:
-    """A large store that is only read."""
+    """A large store, read only."""
     with open_store(big_url) as store:
         yield store
 
@@ -109,7 +109,7 @@ def test_rules_by_exact_side(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
-def test_rules_beside_others(big: Store) -> None:
+def test_rules_sharing_a_side(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
         assert list(snapshot.rules_beside(("source",), sides, expected=False, minimal=False))
@@ -119,7 +119,7 @@ def test_rules_beside_others(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
-def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_copy: Store, store_url: str) -> None:
+def test_the_indexes_are_also_used_with_statistics(big_copy: Store, store_url: str) -> None:
     query(store_url, "ANALYZE")
     with open_store(store_url) as store, plans() as seen:
         assert store.find_rules("s17 common", "t17 usual")
@@ -162,7 +162,7 @@ def test_pairs_by_state_and_by_age(big: Store) -> None:
         assert "Sort" not in entry["plan"]
 
 
-def test_withdrawals_touch_only_what_leaves(big_copy: Store) -> None:
+def test_withdrawals_touch_only_removed_rows(big_copy: Store) -> None:
     assert big_copy.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
     with plans() as seen:
         assert big_copy.pending_withdrawals(10) == [5, 6, 3_999]
@@ -206,7 +206,7 @@ def test_a_small_ingest_touches_only_its_own_rows(big_copy: Store) -> None:
             assert_no_scan(entry["plan"], table)
 
 
-def test_the_views_for_people_use_indexes(big_url: str) -> None:
+def test_the_public_views_use_indexes(big_url: str) -> None:
     explain = "EXPLAIN QUERY PLAN" if big_url.startswith("sqlite") else "EXPLAIN"
     for condition in (
         "rule_table WHERE source = 's17 common' ORDER BY count DESC LIMIT 5",
@@ -238,13 +238,13 @@ def test_views_of_one_side_pair_or_day_read_only_that(big_url: str, question: st
         rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN' if sqlite else ''} SELECT * FROM {question}").all()
     engine.dispose()
     plan = "\n".join(str(row[-1]) for row in rows)
-    # Corpora are few, and read however the database likes.
+    # Corpora are few, so any way of reading them is fine.
     for table in ("rules", "r", "rule_pairs", "u", "sentence_pairs", "p", "indexed_pairs", "i", "resampled", "v", "h"):
         assert f"SCAN {table}" not in plan, plan
     for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "resampled", "rule_history"):
         assert f"Seq Scan on {table}" not in plan, plan
     if not sqlite:
-        # Nor an index from end to end: what is asked for is the condition of the scan.
+        # Scanning a whole index is not acceptable either: the requested value must be the index condition.
         assert "Index Cond" in plan, plan
 
 

@@ -1,4 +1,4 @@
-"""Looking rules up, and the views, against plain Python over the same rules."""
+"""Rule lookups and the views, against plain Python over the same rules."""
 
 from collections import Counter
 from random import Random
@@ -14,7 +14,7 @@ TARGETS = ["the", "the house", "the [X,1]", "[X,1] house", "[X,2] of [X,1]", "Zo
 
 
 def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Some rules, many of them equally often used, and some of them only in samples."""
+    """Random rules, many of them with equal counts, and some of them only in samples."""
     random = Random(seed)
     return {
         (source, target): (random.choice([0, 1, 1, 1, 2, 7]), random.choice([0, 3]))
@@ -26,7 +26,7 @@ def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
 
 @pytest.fixture
 def rules(store: Store) -> dict[tuple[str, str], int]:
-    """Counts of the rules in use, which are their expected uses, too."""
+    """The counts of the rules in use, which equal their expected uses."""
     counts = grammar(3)
     commit(store, [], [delta(*rule, count, count) for rule, (count, _) in counts.items() if count])
     return {rule: count for rule, (count, _) in counts.items() if count}
@@ -127,7 +127,7 @@ def test_the_view_of_rules_by_word(store: Store, store_url: str, rules: dict[tup
     assert len(rows) == len(expected)
 
 
-def test_means_unless_draws_are_asked_for(store: Store, store_url: str) -> None:
+def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: str) -> None:
     commit(store, [], [delta("la", "the", 3, 0.5), delta("la", "it", 1, 1.5), delta("la", "to", 1)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.25 WHERE target = 'it'")
     found = store.find_rules("la")

@@ -1,4 +1,4 @@
-"""The words of many rules at once."""
+"""The word index of many rules at once."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ FIRST_WORD = 5_000_000
 FIRST_RULE = 7_000_000_000
 
 
-def test_words_and_rules_of_large_stores_are_told_apart() -> None:
+def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     asked: list[tuple[str, list[str]]] = []
     ids: dict[tuple[str, str], int] = {}
 
@@ -31,7 +31,7 @@ def test_words_and_rules_of_large_stores_are_told_apart() -> None:
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
-    # With a gap between them, and next to each other.
+    # With a gap between the words, and adjacent.
     keys = anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
     assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
@@ -63,13 +63,13 @@ SENTENCES = strategies.lists(strategies.sampled_from([*WORDS, "e"]), min_size=1,
 
 def _anchors_of_side(side: list[str]) -> list[int]:
     words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 7)
-    # The target side has no word, so all is the source side's.
+    # The target side has no word, so all anchors are from the source side.
     found = words.find({SOURCE: [" ".join(side)], TARGET: ["[X,1]"]}, np.array([7], np.int64))
     return [word for word in words.word_ids(found).tolist() if word < 0]
 
 
 def _stands_in(side: list[str], sentence: list[str]) -> bool:
-    """Whether the side matches somewhere, a gap standing for one word or more; tried in the plainest way."""
+    """Whether the side matches somewhere, by brute force; a gap matches one or more words."""
     if not side:
         return True
     if side[0] in WORDS:
@@ -79,7 +79,7 @@ def _stands_in(side: list[str], sentence: list[str]) -> bool:
 
 @pytest.mark.slow
 @given(SIDES, SENTENCES)
-def test_a_side_that_matches_is_found_by_its_anchor(side: list[str], sentence: list[str]) -> None:
+def test_a_matching_side_is_found_by_its_anchor(side: list[str], sentence: list[str]) -> None:
     keys = anchors_of_sentence(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))
     found = _anchors_of_side(side)
     assert len(found) == (sum(symbol in WORDS for symbol in side) > 1)
@@ -88,25 +88,25 @@ def test_a_side_that_matches_is_found_by_its_anchor(side: list[str], sentence: l
 
 
 @pytest.mark.parametrize("words", [9, 12])
-def test_words_far_apart_are_found(words: int) -> None:
+def test_distant_words_are_found(words: int) -> None:
     phrase = ["a", *"c" * (words - 2), "b"]
-    # The two youngest words are the last two of the alphabet.
+    # The two newest words are the last two of the alphabet.
     side = [{"a": "c", "b": "d", "c": "a"}[word] for word in phrase]
     found = _anchors_of_side(side)
     ids = np.array([1 + WORDS.index(word) for word in side], np.int64)
     assert set(found) <= set(anchors_of_sentence(ids).tolist())
-    # With a word less between them they stand at another distance only where that is told.
+    # With one word fewer between them the anchor differs only if it includes the distance.
     shorter = anchors_of_sentence(np.delete(ids, 1)).tolist()
     assert (found[0] in shorter) == (words > 9)
 
 
-def test_order_and_distance_make_other_anchors() -> None:
+def test_order_and_distance_change_the_anchor() -> None:
     sides = [["a", "b"], ["b", "a"], ["a", "[X,1]", "b"], ["b", "[X,1]", "a"], ["a", "a"], ["a", "[X,1]", "a"]]
     found = [_anchors_of_side(side)[0] for side in sides]
     assert len(set(found)) == len(sides)
 
 
-def test_an_anchor_does_not_depend_on_the_rules_beside_it() -> None:
+def test_an_anchor_does_not_depend_on_other_rules_in_the_batch() -> None:
     words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 2)
     sides = {SOURCE: ["a a a", "b"], TARGET: ["[X,1]", "[X,1]"]}
     found = words.find(sides, np.array([1, 2], np.int64))

@@ -1,4 +1,4 @@
-"""What a worker writes into tables of its own becomes part of a commit as if it had been handed over, or is dropped."""
+"""Rows in a worker's own tables become part of a commit like rows in memory, or are dropped."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -46,13 +46,13 @@ TABLES = {
     "vocabulary": "id",
     "rule_key_runs": "id",
 }
-"""All that a commit writes, and the order of rows."""
+"""All tables that a commit writes, and the order of rows."""
 PAIRS = [pair(" ".join(WORDS), "the house flower end opus"), pair("la fin", "the end"), pair("fin", "end")]
 
 
 @pytest.fixture
 def token(store: Store) -> Iterator[str]:
-    """That of the claim, which the store has."""
+    """The token of a claim on the store."""
     store.take_lease("test", 60)
     claim = store.lease()
     assert claim is not None
@@ -61,7 +61,7 @@ def token(store: Store) -> Iterator[str]:
 
 
 def write(store: Store, token: str, number: str, updates: Iterable[Update], deltas: Iterable[Delta]) -> WrittenPart:
-    """As another process does."""
+    """Write a part like another process."""
     with open_store(store.engine.url.render_as_string(hide_password=False)) as worker:
         return worker.write_part(token, number, updates_of(updates), deltas_of(deltas))
 
@@ -84,7 +84,7 @@ def contents(store: Store) -> dict[str, list[tuple[object, ...]]]:
 
 
 def changes(random: Random, counts: Counter[tuple[str, str]], expected: Counter[tuple[str, str]]) -> list[Delta]:
-    """Changes of some rules: they come, grow, shrink and go."""
+    """Changes of some rules, which are added, grow, shrink and are deleted."""
     deltas = []
     for _ in range(40):
         source = " ".join(random.choices([*WORDS, "[X,1]"], k=random.randint(1, 3)))
@@ -103,7 +103,7 @@ def changes(random: Random, counts: Counter[tuple[str, str]], expected: Counter[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_parts_in_tables_do_what_parts_in_memory_do(store: Store, token: str, seed: int, tmp_path: Path) -> None:
+def test_parts_in_tables_equal_parts_in_memory(store: Store, token: str, seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     counts, expected = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True) as other:
@@ -134,7 +134,7 @@ def test_parts_in_tables_do_what_parts_in_memory_do(store: Store, token: str, se
 
 
 @pytest.mark.slow
-def test_many_rows_are_written_whole(store: Store, token: str) -> None:
+def test_many_rows_are_all_written(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     rules = [delta(f"w{number}", "ü" * (number % 5 + 1), 1, number / 4) for number in range(20_000)]
     with pytest.raises(StoreError, match="is not in the vocabulary"):
@@ -148,7 +148,7 @@ def test_many_rows_are_written_whole(store: Store, token: str) -> None:
     assert store.integrity() == []
 
 
-def test_what_does_not_fit_is_refused_and_nothing_is_changed(store: Store, token: str) -> None:
+def test_invalid_parts_are_refused_and_change_nothing(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     store.commit([write(store, token, "a", [update(1)], [delta("la", "the", 2, 1)])])
     before = contents(store)
@@ -169,10 +169,10 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed(store: Store, token
     assert worker_tables(store) == []
 
 
-def test_what_is_left_of_a_claim_is_dropped_by_the_next_one(store: Store, token: str) -> None:
+def test_tables_of_an_old_claim_are_dropped_by_the_next_one(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     write(store, token, "a", [update(1)], [delta("la", "the", 2, 1)])
-    # As where the process was killed that had it.
+    # As if the process with the claim was killed.
     store.renew_lease(-1)
     with open_store(store.engine.url.render_as_string(hide_password=False)) as other:
         assert len(worker_tables(store)) == 3
@@ -184,7 +184,7 @@ def test_what_is_left_of_a_claim_is_dropped_by_the_next_one(store: Store, token:
     assert worker_tables(store) == []
 
 
-def test_a_part_without_rules_is_taken_in(store: Store, token: str) -> None:
+def test_a_part_without_rules_is_accepted(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     part = write(store, token, "a", [update(3, state="settled")], [])
     assert np.array_equal(part.changes.counts, [])

@@ -1,4 +1,4 @@
-"""Pairs on their way into the store are columns; what a pair is told by is the same in every version."""
+"""Columns of new pairs; the identity of a pair is the same in every version."""
 
 from tests.storage.building import NewPair, pair, pairs_of, rows_of
 
@@ -14,7 +14,7 @@ ROWS = [
 ]
 
 
-def test_identities_are_those_of_stores_that_exist() -> None:
+def test_identities_equal_those_of_existing_stores() -> None:
     assert [identity.hex() for identity in pair_identities("bible", pairs_of(ROWS))] == [
         "1fca01438240fdd4842cfe38d4a0a5c7",
         "73e862eb47dea74efd462c6df9ab8f26",
@@ -24,14 +24,14 @@ def test_identities_are_those_of_stores_that_exist() -> None:
     ]
 
 
-def test_pairs_are_chosen_by_their_places() -> None:
+def test_pairs_are_selected_by_index() -> None:
     pairs = pairs_of(ROWS)
     assert rows_of(pairs.at([4, 0, 2])) == [ROWS[4], ROWS[0], ROWS[2]]
     assert rows_of(pairs.at(range(1, 3))) == ROWS[1:3]
     assert len(pairs.at([])) == 0
 
 
-def test_parts_are_joined_in_their_order() -> None:
+def test_parts_are_concatenated_in_order() -> None:
     parts = [pairs_of(ROWS[:2]), pairs_of([]), pairs_of(ROWS[2:])]
     assert rows_of(join_pairs(parts)) == ROWS
     assert rows_of(join_pairs(parts[:1])) == ROWS[:2]

@@ -67,13 +67,13 @@ def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) ->
     assert store.integrity() == []
 
 
-def test_external_ids_are_those_of_their_corpus(store: Store) -> None:
+def test_external_ids_are_unique_per_corpus(store: Store) -> None:
     ingest(store, [pair("un", "one", external_id="1")], "numbers")
     ingest(store, [pair("deux", "two", external_id="1")], "other numbers")
     assert store.count_pairs() == 2
 
 
-def test_content_cannot_pass_for_an_external_id_or_run_together(store: Store) -> None:
+def test_content_cannot_collide_with_an_external_id(store: Store) -> None:
     ingest(
         store,
         [
@@ -86,7 +86,7 @@ def test_content_cannot_pass_for_an_external_id_or_run_together(store: Store) ->
     assert store.count_pairs() == 4
 
 
-def test_a_token_that_no_index_could_hold_is_rejected(store: Store) -> None:
+def test_a_token_too_long_for_any_index_is_rejected(store: Store) -> None:
     longest = "é" * (MAX_TOKEN_BYTES // 2)
     batch = store.begin_ingest("c", "f", "bars")
     added = store.add_pairs(batch, pairs_of([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)]))
@@ -125,12 +125,12 @@ def runs_of(url: str) -> list[tuple[object, ...]]:
     return query(url, "SELECT batch_id, line, last_line, message FROM rejected_lines ORDER BY line")
 
 
-def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, store_url: str) -> None:
+def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: str) -> None:
     first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
     first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
     batch = store.begin_ingest("c", "file.txt", "bars")
     assert store.add_pairs(batch, pairs_of([]), first).totals.rejected == 5
-    # The next chunk goes on with the last one's run.
+    # The next chunk extends the run of the previous one.
     more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
     assert store.add_pairs(batch, pairs_of([]), [more]).totals.rejected == 3
     store.finish_ingest(batch)
@@ -153,7 +153,7 @@ def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, sto
     assert store.integrity() == []
 
 
-def test_batches_record_what_became_of_them(store: Store, store_url: str) -> None:
+def test_batches_record_their_results(store: Store, store_url: str) -> None:
     done = store.begin_ingest("c", "good.txt", "bars")
     store.add_pairs(done, pairs_of(LINES), [RejectedLine(5, "empty-side", "no target", b"a |||")])
     store.add_pairs(done, pairs_of(LINES))
@@ -167,7 +167,7 @@ def test_batches_record_what_became_of_them(store: Store, store_url: str) -> Non
     ]
 
 
-def test_a_batch_takes_pairs_only_while_it_is_open(store: Store) -> None:
+def test_a_batch_accepts_pairs_only_while_it_is_open(store: Store) -> None:
     with pytest.raises(StoreError, match="batch 17 does not exist"):
         store.add_pairs(17, pairs_of(LINES))
     batch = store.begin_ingest("c", "f", "bars")
@@ -202,7 +202,7 @@ def test_a_failing_chunk_leaves_nothing(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_request_goes_on_from_what_was_recorded_last(store: Store) -> None:
+def test_a_request_continues_from_the_last_recorded_position(store: Store) -> None:
     batch = store.begin_ingest("corpus", "http", "json")
     request = RequestRow("k", "corpus", 1, b"", False, "{}")
     store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda _: (request, None))

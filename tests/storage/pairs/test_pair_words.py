@@ -1,4 +1,4 @@
-"""The index of pairs by the words of their source sides: it grows and shrinks with them, and is checked and mended."""
+"""The index of pairs by source words grows and shrinks with them, and is checked and repaired."""
 
 from collections import defaultdict
 
@@ -14,7 +14,7 @@ WORDS = "abcdefg"
 
 
 def noted(url: str) -> dict[str, list[int]]:
-    """Which pairs hold each word, as the index says."""
+    """The indexed pairs of each word."""
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
     held: dict[str, list[int]] = defaultdict(list)
     for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):
@@ -44,7 +44,7 @@ def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: in
 
 
 @pytest.mark.slow
-def test_it_grows_a_little_and_by_blocks_and_shrinks(store: Store, store_url: str) -> None:
+def test_the_index_grows_by_single_pairs_and_blocks_and_shrinks(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b a", "x"), pair("b c", "x")])
     ingest(store, [pair("a d", "x")])
     assert noted(store_url) == counted(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
@@ -61,7 +61,7 @@ def test_it_grows_a_little_and_by_blocks_and_shrinks(store: Store, store_url: st
     assert store.integrity() == []
 
 
-def test_what_is_wrong_is_found_and_mended(store: Store, store_url: str) -> None:
+def test_errors_are_found_and_repaired(store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x"), pair("b c", "x")])
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_found_and_mended(store: Store, store_url: str) -> None
         assert noted(store_url) == before
 
 
-def test_anchors_are_checked_and_mended(store: Store, store_url: str) -> None:
+def test_anchors_are_checked_and_repaired(store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x", "0-0 1-0")])
@@ -90,5 +90,5 @@ def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> 
     assert [row[0] for row in tokens] == ["z", "a", "b", "c"]
 
 
-def test_places_are_two_bytes() -> None:
+def test_positions_take_two_bytes() -> None:
     assert pairs_of(1, b"\0\0\2\1").tolist() == [1 << BLOCK_BITS, (1 << BLOCK_BITS) + 258]

@@ -1,4 +1,4 @@
-"""Reading pairs back."""
+"""Read access to pairs."""
 
 from tests.storage.building import NewPair, commit, ingest, pair, query, update
 
@@ -20,7 +20,7 @@ def fill(store: Store) -> None:
     )
 
 
-def test_pairs_come_in_id_order_from_any_point(store: Store) -> None:
+def test_pairs_are_in_id_order_from_any_start(store: Store) -> None:
     fill(store)
     assert [row.id for row in store.pairs()] == [1, 2, 3, 4, 5, 6]
     assert [row.id for row in store.pairs(after_id=2, limit=3)] == [3, 4, 5]
@@ -39,7 +39,7 @@ def test_pairs_by_state(store: Store) -> None:
     assert store.count_pairs([]) == 0
 
 
-def test_a_pair_comes_with_its_derivation_and_progress(store: Store) -> None:
+def test_a_pair_includes_its_derivation_and_progress(store: Store) -> None:
     fill(store)
     waiting, settled = store.pairs_by_id([3, 4])[::-1]
     assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given", 0)
@@ -47,7 +47,7 @@ def test_a_pair_comes_with_its_derivation_and_progress(store: Store) -> None:
     assert isinstance(settled.current, bytes)
 
 
-def test_pairs_by_id_leaves_out_what_is_not_there(store: Store) -> None:
+def test_pairs_by_id_omits_missing_pairs(store: Store) -> None:
     fill(store)
     assert [row.id for row in store.pairs_by_id([6, 99, 1, 6, -3])] == [1, 6]
     assert [row.id for row in store.pairs_by_id(range(25_000))] == [1, 2, 3, 4, 5, 6]
@@ -61,7 +61,7 @@ def test_stalest_pairs_first(store: Store) -> None:
     assert [row.id for row in store.stalest_pairs(3)] == [3, 6, 4]
 
 
-def test_the_lag_is_of_the_pairs_that_are_not_settled(store: Store, store_url: str) -> None:
+def test_the_lag_is_that_of_unsettled_pairs(store: Store, store_url: str) -> None:
     assert store.lag() == LagRow(0, None, {"unaligned": 0, "waiting": 0, "sampling": 0})
     fill(store)
     lag = store.lag()
@@ -77,7 +77,7 @@ def test_derivations_are_iterated_in_batches(store: Store) -> None:
     assert batches == [[2, 3, 5], [6]]
 
 
-def test_pairs_without_an_alignment_are_not_for_sampling_and_yet_behind(store: Store) -> None:
+def test_pairs_without_an_alignment_are_not_sampled_but_lag(store: Store) -> None:
     ingest(store, [pair("a", "b"), NewPair("c", "d", None, 1, 1, 2)])
     assert store.lag().pairs == 2
     commit(store, [update(1, state="settled")], [])

@@ -1,4 +1,4 @@
-"""Scores are kept beside their pairs, and go with them."""
+"""Scores are stored with their pairs and deleted with them."""
 
 from datetime import UTC, datetime
 
@@ -17,7 +17,7 @@ def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
     return row._replace(**values)
 
 
-def test_scores_are_replaced_and_told_in_order(store: Store) -> None:
+def test_scores_are_replaced_and_returned_in_order(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y"), pair("c", "z")])
     store.keep_scores([scored(3, 0.5), scored(1, -1.0, target_misfit=2.0, target_misfit_word=0)])
     store.keep_scores([scored(3, 0.75, exact=True, doubt=2.5)])
@@ -36,13 +36,13 @@ def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y")])
     store.keep_scores([scored(1, 0.5), scored(2, 0.5)])
     withdraw(store, store.pairs_by_id([1]), [])
-    # It was being scored while it left.
+    # A score computed while the pair was withdrawn.
     store.keep_scores([scored(1, 0.5), scored(99, 0.5)])
     assert [row.pair_id for row in store.scores()] == [2]
     assert store.integrity() == []
 
 
-def test_scores_of_pairs_that_are_gone_are_found_and_mended(store: Store) -> None:
+def test_scores_of_removed_pairs_are_found_and_repaired(store: Store) -> None:
     ingest(store, [pair("a", "x")])
     store.keep_scores([scored(1, 0.5)])
     with make_engine(parse_url(store.engine.url.render_as_string(hide_password=False))).begin() as connection:

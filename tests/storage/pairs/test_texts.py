@@ -1,4 +1,4 @@
-"""Any text comes back as it was, and compares by its bytes."""
+"""Any text survives a round trip and is compared by bytes."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +8,7 @@ from tests.storage.building import commit, delta, key_of, pair, pairs_of, query,
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
 
-# What ingest lets through: no NUL, no ASCII white space, no lone surrogates.
+# Characters that ingest accepts: no NUL, no ASCII white space, no lone surrogates.
 tokens = st.text(
     st.characters(exclude_characters="\0 \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=6
 ) | st.sampled_from(["a", "A", "á", "a\u0301", "\u2028", "\u00a0", "\ufeff", "\U0010ffff", "'", '"', "\\", "\\n", "%s"])
@@ -19,7 +19,7 @@ same_store = settings(max_examples=40, deadline=None, suppress_health_check=[Hea
 @pytest.mark.slow
 @same_store
 @given(rows=st.lists(st.tuples(sides, sides, st.none() | tokens), max_size=8), content=st.binary(max_size=20))
-def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, str | None]], content: bytes) -> None:
+def test_pairs_survive_a_round_trip(store: Store, rows: list[tuple[str, str, str | None]], content: bytes) -> None:
     last = max((row.id for row in store.pairs()), default=0)
     corpus = f"corpus {last} {store.position()}"
     batch = store.begin_ingest(corpus, "'origin' %s \\", "bars")
@@ -36,7 +36,7 @@ def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, s
 @pytest.mark.slow
 @same_store
 @given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
-def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]]) -> None:
+def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -> None:
     commit(store, [], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
     with store.snapshot() as snapshot:
         rows = snapshot.iterate_rules()

@@ -1,4 +1,4 @@
-"""Tokens are counted as if one by one."""
+"""Counts of tokens equal those of counting one by one."""
 
 from collections import Counter
 
@@ -12,13 +12,13 @@ TOKENS = st.text(st.sampled_from("aä名𝔸\u00a0\0\n"), max_size=10)
 
 
 @given(st.lists(st.lists(TOKENS, max_size=6).map(" ".join), max_size=5))
-def test_tokens_are_counted_as_one_by_one(texts: list[str]) -> None:
+def test_counts_equal_counting_one_by_one(texts: list[str]) -> None:
     counts = Counter(token for text in texts for token in text.split(" ") if token)
     assert count_tokens(texts) == counts
 
 
 @pytest.mark.parametrize("length", range(1, 20))
-def test_tokens_of_any_length_at_any_place(length: int) -> None:
+def test_tokens_of_any_length_at_any_position(length: int) -> None:
     word = "abcdefghijklmnopqrstuvwxyz"[:length]
     for before in range(17):
         assert count_tokens(["." * before, word, word]) == Counter({"." * before: 1} if before else {}) + Counter(

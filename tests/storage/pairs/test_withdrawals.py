@@ -1,4 +1,4 @@
-"""Pairs that leave take along all that they counted."""
+"""Withdrawn pairs are deleted with all their counts."""
 
 import pytest
 from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update, withdraw
@@ -7,7 +7,7 @@ from hierogram.storage.exceptions import CountError, PairMovedError
 from hierogram.storage.store import Store
 
 
-def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store, store_url: str) -> None:
+def test_a_withdrawn_pair_is_deleted_with_its_derivation_counts_and_words(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "x"), pair("b", "y z"), pair("b c", "z")])
     commit(store, [update(1), update(2)], [delta("a b", "x", 1, 2), delta("b", "y z", 1)])
     assert store.vocabulary_sizes() == (3, 3)
@@ -24,7 +24,7 @@ def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store
     assert store.integrity() == []
 
 
-def test_a_pair_that_left_may_come_again(store: Store) -> None:
+def test_a_withdrawn_pair_may_be_added_again(store: Store) -> None:
     ingest(store, [pair("a", "x")])
     withdraw(store, store.pairs_by_id([1]), [])
     ingest(store, [pair("a", "x")])
@@ -33,7 +33,7 @@ def test_a_pair_that_left_may_come_again(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_request_waits_until_it_is_carried_out(store: Store) -> None:
+def test_a_request_stays_pending_until_it_is_carried_out(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     assert store.request_withdrawals([2, 99, 2]) == [2]
     assert store.request_withdrawals([2, 1]) == [1, 2]
@@ -46,7 +46,7 @@ def test_a_request_waits_until_it_is_carried_out(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
+def test_nothing_is_deleted_if_something_is_wrong(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     rows = store.pairs_by_id([1, 2])
     commit(store, [update(1)], [delta("a", "x", 1)])
@@ -58,7 +58,7 @@ def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_pairs_are_chosen_by_where_they_came_from(store: Store) -> None:
+def test_pairs_are_selected_by_origin(store: Store) -> None:
     ingest(store, [pair("a", "x", external_id="one"), pair("b", "x", external_id="two")], "news")
     ingest(store, [pair("a", "x", external_id="one")], "law")
     assert store.choose_pairs(corpus="news") == [1, 2]
