@@ -1,4 +1,4 @@
-"""Inputs, and stores that have learned from them."""
+"""Input files, and stores that have learned from them."""
 
 import signal
 import sys
@@ -18,7 +18,7 @@ from hierogram.daemon.cli.main import main as run_commands
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
-# A machine that is busy with other work must not fail a test.
+# Other load on the machine must not fail a test.
 settings.register_profile("hierogram", deadline=None)
 settings.load_profile("hierogram")
 
@@ -33,19 +33,19 @@ LINES = [
     "il ne voit pas la maison ||| he does not see the house ||| 0-0 1-2 2-3 3-2 4-4 5-5",
     "la maison ||| the house ||| 0-0 1-1",
 ]
-"""A small parallel corpus; one pair comes twice."""
+"""A small parallel corpus; one pair occurs twice."""
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 """Settings with a short schedule."""
 
 
 def make_store(url: str = "sqlite:///hierogram.db", **settings: object) -> None:
-    """Make an empty store, with settings of which `hierogram init` has no option among them."""
+    """Create an empty store, with some settings for which `hierogram init` has no option."""
     open_store(url, create=True, settings=Settings(**settings)).close()  # type: ignore[arg-type]
 
 
 class Ran(NamedTuple):
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -57,7 +57,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs commands of the lab as `hierogram` does its own."""
+    """Run commands of the lab like `hierogram` commands."""
     commands = import_module("hierogram.tools.lab.__main__").app
     monkeypatch.setattr("tests.daemon.conftest.main", lambda: run_commands(commands))
     return hierogram
@@ -65,14 +65,14 @@ def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Runs the command line within this process, in a folder of its own, without a store in the environment."""
+    """Run the command line in this process, in a separate folder and without a store in the environment."""
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Ran:
         monkeypatch.setattr(sys, "argv", ["hierogram", *arguments])
         capsys.readouterr()
-        # A command whose work is done hears no signals, up to the end of its process.
+        # A command that has finished ignores signals until the end of its process.
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with pytest.raises(SystemExit) as ended:
@@ -101,13 +101,13 @@ def written(folder: Path) -> Path:
 
 @pytest.fixture
 def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a store that has learned from the small corpus, once on each database."""
+    """URL of a store learned from the small corpus, once on each database."""
     copy_store("learned", store_url, teacher(tmp_path_factory))
     return store_url
 
 
 def teacher(folders: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Makes a store that has learned from the small corpus, at a URL."""
+    """Function that creates a store at a URL and learns the small corpus."""
     return lambda url: teach(url, written(folders.mktemp("corpus")))
 
 
@@ -123,19 +123,19 @@ def teach(url: str, corpus: Path, settings: Settings = QUICK) -> None:
 
 @pytest.fixture
 def learned(learned_url: str) -> Iterator[Store]:
-    """A store that has learned from the small corpus, once on each database."""
+    """A store learned from the small corpus, once on each database."""
     with open_store(learned_url) as store:
         yield store
 
 
 @pytest.fixture(scope="session")
 def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the address of a learned store of parts of words, which tests only read."""
+    """URL of a learned store with subword segmentation, which tests only read."""
     return make_parts(tmp_path_factory.mktemp("parts"))
 
 
 @pytest.fixture
 def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
-    """Open the store of parts."""
+    """The store with subword segmentation."""
     with hg.open(parts_url) as store:
         yield store

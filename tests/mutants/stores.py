@@ -49,7 +49,7 @@ STORE_FAULTS = (
         "daemon/learning/kinds/pairs.py",
         "(np.setdiff1d(had, has), -1)",
         "(np.setdiff1d(had, had), -1)",
-        (_EVERY_KIND, "-k", "sqlite and that_are_left"),
+        (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
     ),
     Fault(
         "expected uses may become negative",
@@ -234,7 +234,7 @@ STORE_FAULTS = (
         "daemon/learning/residents.py",
         "batch.leaving() if batch else None",
         "None",
-        (_EVERY_KIND, "-k", "sqlite and that_are_left"),
+        (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
     ),
     Fault(
         "a pair's words stay counted when it leaves",

@@ -1,4 +1,4 @@
-"""What campaigns share."""
+"""Fixtures of the campaigns."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""A daemon in a process of its own, to be fed, killed and started again, and those who feed it."""
+"""A daemon in a process of its own that tests feed, kill and restart, and the feeders."""
 
 import json
 import os
@@ -26,9 +26,9 @@ from hierogram.storage.store import open_store
 
 COMMAND = (sys.executable, "-m", "hierogram.daemon.cli.main")
 PATIENCE = 300.0
-"""Seconds that anything may take on a machine that is busy with other things."""
+"""Timeout in seconds for any single step on a busy machine."""
 WHILE_IT_IS_KILLED = float("inf")
-"""A feeder has no patience of its own: it may be killed off again and again; `Feeding.finish` bounds the whole."""
+"""Timeout of a feeder: none, as the daemon is killed repeatedly. `Feeding.finish` limits the total time."""
 
 
 def free_port() -> int:
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE, pause: float = 0.05) -> Any:
-    """Asks again and again until the answer is true, and returns it."""
+    """Poll until the result is true, and return it."""
     until = time.monotonic() + seconds
     while not (answer := reached()):
         assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
@@ -47,11 +47,11 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE,
 
 
 def readers_of(process: int) -> list[int]:
-    """The processes that a daemon has files read in."""
+    """The processes in which a daemon reads files."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
-            # Those that end meanwhile are nobody's.
+            # Ignore children that end in the meantime.
             with suppress(OSError):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == process and b"hierogram.storage.child" in (folder / "cmdline").read_bytes():
@@ -60,7 +60,7 @@ def readers_of(process: int) -> list[int]:
 
 
 def is_there(process: int) -> bool:
-    """Whether the process runs."""
+    """Whether the process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -68,10 +68,10 @@ def is_there(process: int) -> bool:
 
 
 class Daemon:
-    """`hierogram serve` on a store, with a spool and a port; commits come often, so that kills find some."""
+    """`hierogram serve` on a store, with a spool and a port. It commits often, so that kills interrupt commits."""
 
     def __init__(self, url: str, folder: Path, **environment: str) -> None:
-        # A daemon that is killed while it compiles the samplers would compile them again and again.
+        # A daemon that is killed while it compiles the samplers would start compiling from the beginning each time.
         warm_up(QUICK)
         self.url = url
         self.spool = folder / "spool"
@@ -99,7 +99,7 @@ class Daemon:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def get(self, path: str) -> httpx2.Response | None:
-        """What the daemon answers; None where nobody does."""
+        """The daemon's response, or None if it does not answer."""
         with suppress(httpx2.TransportError):
             return httpx2.get(self.address(path), timeout=PATIENCE)
         return None
@@ -114,7 +114,9 @@ class Daemon:
         wait_until(self.listening, "the daemon listens")
 
     def wait_until_ready(self) -> None:
-        """The port is taken before kernels are loaded; from here on answers take no part of the start."""
+        """Wait until the kernels are loaded; the port is opened earlier, and later requests should not include
+        startup time.
+        """
 
         def ready() -> bool:
             self.check()
@@ -124,12 +126,12 @@ class Daemon:
         wait_until(ready, "the daemon is ready")
 
     def check(self) -> None:
-        """Fails where the daemon has ended by itself."""
+        """Fail if the daemon has ended by itself."""
         assert self.process is not None
         assert self.process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
 
     def kill(self) -> None:
-        """Kills it; its readers have to go with it."""
+        """Kill the daemon, and check that its reader processes end too."""
         assert self.process is not None
         self.check()
         readers = readers_of(self.process.pid)
@@ -138,7 +140,7 @@ class Daemon:
         wait_until(lambda: not any(map(is_there, readers)), "its readers are gone")
 
     def kill_reader(self) -> bool:
-        """Kills the process that it has files read in, where there is one; whether there was."""
+        """Kill its reader process if there is one, and return whether there was."""
         assert self.process is not None
         readers = readers_of(self.process.pid)
         for reader in readers:
@@ -147,19 +149,19 @@ class Daemon:
         return bool(readers)
 
     def end(self) -> None:
-        """Asks it to end, which it has to do in good order."""
+        """Terminate the daemon, and check that it exits cleanly."""
         assert self.process is not None
         self.check()
         self.process.terminate()
         assert self.process.wait(PATIENCE) == 0, self.log.read_text()[-3000:]
 
     def limit_files(self, size: int) -> None:
-        """Lets the daemon's files grow to so many bytes and no further, as on a full disk."""
+        """Limit the size of the daemon's files, as if the disk were full."""
         assert self.process is not None
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def settled(self) -> bool:
-        """Whether every stored pair has been through the schedule."""
+        """Whether every stored pair has completed the schedule."""
         self.check()
         answer = self.get("/v1/status")
         store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None
@@ -167,14 +169,14 @@ class Daemon:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within, it answers; whatever happens, nothing is left of it."""
+        """Run the daemon inside the context, wait until it answers, and always end it."""
         with self.started():
             self.wait_until_listening()
             yield
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Within, it starts or has started; whatever happens, nothing is left of it."""
+        """Start the daemon inside the context, and always end it."""
         self.start()
         try:
             yield
@@ -185,7 +187,7 @@ class Daemon:
 
 
 def assert_sound(url: str) -> None:
-    """`verify`, patient with a server that comes back only now."""
+    """Run `verify`, waiting for a server that is still starting."""
 
     def sound() -> bool:
         try:
@@ -204,20 +206,20 @@ def stored_lines(url: str) -> list[str]:
 
 
 class Speech:
-    """An endless supply of pairs, no two of them alike, that share words and rules; with links or raw."""
+    """An endless stream of distinct pairs that share words and rules; with links or raw."""
 
     def __init__(self, name: str, seed: int, links: bool = True) -> None:
         self.name = name
         self.links = links
         self.random = Random(f"{name} {seed}")
         self.number = 0
-        self.said: list[str] = []
+        self.sent_pairs: list[str] = []
 
     def lines(self, most: int) -> list[str]:
-        """From one to so many pairs, as `source ||| target ||| links`; raw ones without links."""
-        said = [self._line() for _ in range(self.random.randint(1, most))]
-        self.said += said
-        return said
+        """Up to `most` pairs, as `source ||| target ||| links`; raw ones without links."""
+        sent_pairs = [self._line() for _ in range(self.random.randint(1, most))]
+        self.sent_pairs += sent_pairs
+        return sent_pairs
 
     def _line(self) -> str:
         self.number += 1
@@ -232,7 +234,7 @@ class Speech:
 
 
 class Feeder(Protocol):
-    """One way in: sends some pairs and returns when they are stored, however often the daemon dies meanwhile."""
+    """One way to send pairs: it returns when they are stored, however often the daemon dies in between."""
 
     speech: Speech
 
@@ -241,7 +243,7 @@ class Feeder(Protocol):
 
 @dataclass
 class SpoolFeeder:
-    """Drops files into the spool, and waits until they are in `done/`."""
+    """Put files into the spool and wait until they are in `done/`."""
 
     speech: Speech
     most: int = 20
@@ -258,7 +260,7 @@ class SpoolFeeder:
 
 @dataclass
 class HttpFeeder:
-    """Posts bodies under a key, each until it is answered; the answer has to count every pair as new."""
+    """Post bodies with an idempotency key until each is answered; every pair must be counted as new."""
 
     speech: Speech
     most: int = 20
@@ -286,7 +288,7 @@ class HttpFeeder:
 
 @dataclass
 class CommandFeeder:
-    """Runs `hierogram ingest` beside the daemon, again where it fails."""
+    """Run `hierogram ingest` next to the daemon, and retry if it fails."""
 
     speech: Speech
     most: int = 20
@@ -303,7 +305,7 @@ class CommandFeeder:
 
 
 class Feeding:
-    """Feeders at work, each in a thread, until they are told to finish what they have begun."""
+    """Feeders that each run in a thread until they are told to finish."""
 
     def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
         self._daemon = daemon
@@ -326,12 +328,12 @@ class Feeding:
             self._errors.append(error)
 
     def check(self) -> None:
-        """Fails where a feeder has."""
+        """Fail if a feeder has failed."""
         if self._errors:
             raise self._errors[0]
 
     def finish(self) -> None:
-        """Returns when everything begun has been stored; the daemon has to be running."""
+        """Wait until everything started has been stored. The daemon must be running."""
         self._enough.set()
         for thread in self._threads:
             thread.join(PATIENCE)
@@ -339,17 +341,17 @@ class Feeding:
         self.check()
 
     def wait_for_more(self) -> None:
-        """Returns when more pairs have been sent than now."""
-        before = len(self.said())
-        wait_until(lambda: len(self.said()) > before, "pairs come in")
+        """Wait until more pairs have been sent."""
+        before = len(self.sent_pairs())
+        wait_until(lambda: len(self.sent_pairs()) > before, "pairs come in")
 
-    def said(self) -> list[str]:
-        """Every pair that was sent."""
-        return [line for feeder in self.feeders for line in feeder.speech.said]
+    def sent_pairs(self) -> list[str]:
+        """All pairs that were sent."""
+        return [line for feeder in self.feeders for line in feeder.speech.sent_pairs]
 
 
 def feed_all_ways(daemon: Daemon, seed: int, pause: float) -> Feeding:
-    """Pairs through the spool, HTTP and the command line at once."""
+    """Send pairs through the spool, HTTP and the command line at once."""
     feeders: list[Feeder] = [
         SpoolFeeder(Speech("spool", seed)),
         HttpFeeder(Speech("http", seed)),
@@ -359,9 +361,9 @@ def feed_all_ways(daemon: Daemon, seed: int, pause: float) -> Feeding:
 
 
 def assert_all_stored_once(daemon: Daemon, feeding: Feeding) -> None:
-    """Every pair that was sent is stored, once, settled and counted; the daemon ends in good order."""
+    """Check that every pair sent is stored once, settled and counted, and that the daemon exits cleanly."""
     feeding.finish()
     wait_until(daemon.settled, "all pairs are settled", pause=0.5)
     daemon.end()
-    assert sorted(stored_lines(daemon.url)) == sorted(feeding.said())
+    assert sorted(stored_lines(daemon.url)) == sorted(feeding.sent_pairs())
     assert_sound(daemon.url)

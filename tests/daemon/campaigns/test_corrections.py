@@ -1,4 +1,4 @@
-"""A correction is seen everywhere within seconds of being sent to a running daemon, and so is its withdrawal."""
+"""Corrections sent to a running daemon take effect everywhere within seconds, and so do withdrawals of corrections."""
 
 import json
 import time
@@ -24,7 +24,7 @@ FIXED = (0, 1)
 
 
 def prepare(url: str) -> tuple[str, str]:
-    """A store whose pairs were aligned; the texts of the pair that is corrected, which is the only one like it."""
+    """Create a store of aligned pairs, and return the texts of the pair to correct, which is unique."""
     sources, targets, _ = invented(PAIRS)
     sources.append("rare words here")
     targets.append("words odd rare")
@@ -41,7 +41,7 @@ def prepare(url: str) -> tuple[str, str]:
 
 
 class Seen:
-    """What SQL, the aligner and an export say of the corrected link."""
+    """The corrected link as seen by SQL, the aligner and an export."""
 
     def __init__(self, daemon: Daemon, texts: tuple[str, str], folder: Path) -> None:
         self.daemon = daemon
@@ -77,7 +77,7 @@ class Seen:
 
 
 def asked(daemon: Daemon, method: str, body: Any = None) -> None:
-    """Sends a correction, or takes it back, until somebody answers."""
+    """Send a correction or withdraw it, retrying until the daemon answers."""
 
     def answered() -> bool:
         try:
@@ -96,13 +96,13 @@ CORRECTION = {"fixed": [list(FIXED)], "forbidden": [[0, 0], [0, 2]]}
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_correction_is_seen_within_seconds(store_url: str, tmp_path: Path) -> None:
+def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)
     daemon = Daemon(store_url, tmp_path)
     seen = Seen(daemon, texts, tmp_path)
     with daemon.running():
         wait_until(daemon.settled, "all pairs are settled")
-        # The first answer loads kernels.
+        # The first request loads kernels.
         assert not seen.in_answers()
         for method, body, there in (("PUT", CORRECTION, True), ("DELETE", None, False)):
             started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The daemon is killed at random instants while pairs come in by every way, and nothing is lost or stored twice."""
+"""The daemon is killed at random moments while pairs arrive by every route, and nothing is lost or stored twice."""
 
 import os
 import subprocess
@@ -45,14 +45,14 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
     longest = 2.0
     for _ in range(kills):
         with daemon.started():
-            # Most kills find it at work, some while it starts.
+            # Most kills hit the daemon at work, some during startup.
             if random.random() < 0.8:
                 started = time.monotonic()
                 daemon.wait_until_listening()
-                # On a machine where it takes long to start, it takes long to get anything done.
+                # Wait longer between kills on a machine with a slow startup, so that some work gets done.
                 longest = max(2.0, time.monotonic() - started)
             time.sleep(random.uniform(0.0, longest))
-            # Once a run at most: a file whose reader dies twice is set apart.
+            # At most once a run: a file whose reader dies twice is moved aside.
             if random.random() < 0.3 and daemon.kill_reader():
                 time.sleep(random.uniform(0.0, longest))
             daemon.kill()
@@ -60,7 +60,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
         assert_sound(daemon.url)
 
 
-# Commits that are killed are tested on both below tests/storage, and by the campaign.
+# Killing commits is tested on both databases in tests/storage, and by the campaign.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 def test_killed_once(store_url: str, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_killed_once(store_url: str, tmp_path: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
 def test_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
-    """HIEROGRAM_TEST_KILLS sets another number than a hundred."""
+    """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     kill_again_and_again(store_url, tmp_path, kills, pause=0.5)
 
@@ -79,7 +79,9 @@ def test_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("aligner", [DEFAULT_MODEL, *JOINT_MODELS])
 def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, aligner: str) -> None:
-    """Pairs without links, by each aligner; then all are offered again. HIEROGRAM_TEST_KILLS as above, else 20."""
+    """Pairs without links, with each aligner; afterwards all are sent again. HIEROGRAM_TEST_KILLS overrides the 20
+    kills.
+    """
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)):
         pass
     daemon = Daemon(store_url, tmp_path)
@@ -96,5 +98,5 @@ def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, alig
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
         daemon.end()
     raw = [line.rpartition(" ||| ")[0] for line in stored_lines(store_url)]
-    assert sorted(raw) == sorted(feeding.said())
+    assert sorted(raw) == sorted(feeding.sent_pairs())
     assert_sound(store_url)

@@ -1,4 +1,4 @@
-"""The database goes away or the disk is full: the daemon says so, loses nothing, and goes on when that is over."""
+"""The daemon reports a lost database or a full disk, loses nothing, and recovers."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hierogram.storage.store import open_store
 
 
 def not_ready(daemon: Daemon) -> list[str]:
-    """Why the daemon is not ready; empty where it is."""
+    """The reasons why the daemon is not ready; empty if it is."""
     daemon.check()
     answer = daemon.get("/readyz")
     assert answer is not None
@@ -31,7 +31,7 @@ def not_ready(daemon: Daemon) -> list[str]:
 
 
 def wait_until_ready(daemon: Daemon) -> None:
-    """Fails with what the daemon itself says is missing."""
+    """Wait until the daemon is ready; on a timeout, fail with the reasons that it reports."""
     reasons = ["it was not asked"]
 
     def ready() -> bool:
@@ -51,7 +51,7 @@ def assert_alive(daemon: Daemon) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, tmp_path: Path) -> None:
+def test_a_restarted_server_costs_only_time(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
     with open_store(url, create=True, settings=QUICK):
         pass
@@ -71,7 +71,7 @@ def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, 
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_overcome(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     url = f"sqlite:///{file}"
     with open_store(url, create=True, settings=QUICK):

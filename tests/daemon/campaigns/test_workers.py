@@ -1,5 +1,4 @@
-"""Workers, the claim's holder and the database are killed at random while they align and sample, and no pair is lost or
-counted twice."""
+"""Workers, the claim holder and the database are killed at random moments, and no pair is lost or counted twice."""
 
 import os
 import subprocess
@@ -20,7 +19,7 @@ from hierogram.storage.store import open_store
 
 PAIRS, SWEEPS = 400, 60
 ABANDONED = 0.1
-"""Of the runs that were killed, so many are not taken up again: so that aligning is seen often, too."""
+"""Share of the killed runs that are not continued, so that alignment is also interrupted often."""
 WORKER, DRIVER, DATABASE = "worker", "driver", "database"
 WRITER, TAKER = "worker that writes", "driver that takes in"
 
@@ -34,23 +33,23 @@ from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--blocks", "3x8", *sys.argv[2:]]
 main()
 """
-"""`hierogram learn` of pairs without links, which workers align however few they are, that commits often."""
+"""`hierogram learn` for pairs without links. It commits often, and workers align even small numbers of pairs."""
 BY_WORKERS = ("--workers", "3")
 
 
 def learning(url: str, *arguments: str) -> list[str]:
-    """The command that aligns the pairs and takes them through their sweeps."""
+    """The command that aligns the pairs and completes their sweeps."""
     return [sys.executable, "-c", LEARNING, url, "--sweeps", str(SWEEPS), *arguments]
 
 
 def fill_unaligned(url: str) -> None:
-    """A new store with pairs without links."""
+    """Create a store of pairs without links."""
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, [pair._replace(alignment=None) for pair in some_pairs(PAIRS)])
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
-    """Kill one of them at once; whether there was one."""
+    """Kill one of the processes, and return whether there was one."""
     if what in (WRITER, TAKER) and not seen_writing(server.get_uri(), what == TAKER):
         return False
     if what in (WORKER, WRITER):
@@ -67,8 +66,7 @@ def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Rando
 
 
 def seen_writing(url: str, whole: bool) -> bool:
-    """Wait for a moment in which a worker writes, or, `whole`, in which what it wrote waits to be taken in; whether
-    there was one."""
+    """Wait until a worker writes, or with `whole` until its rows wait to be merged. Returns whether that happened."""
     tables = r"SELECT count(*) FROM pg_tables WHERE tablename LIKE 'worker\_%'"
     writing = (
         r"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^(CREATE|COPY|ANALYZE).*worker_'"
@@ -82,7 +80,7 @@ def seen_writing(url: str, whole: bool) -> bool:
 
 
 def runs_again(server: Any) -> bool:
-    """Start the server; on a machine that is busy it may take longer than pg_ctl waits."""
+    """Start the server. On a busy machine this may take longer than pg_ctl waits."""
     try:
         server.ensure_postgres_running()
     except subprocess.SubprocessError:
@@ -125,16 +123,16 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             with open_store(url) as store:
                 assert contents(store) == expected
         if sum(killed.values()) < kills and (process.returncode == 0 or random.random() < ABANDONED):
-            begin_anew(url)
+            recreate_store(url)
     assert all(killed.values()), killed
     assert while_aligning
     assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
-    # What Ray runs beside the workers takes about a minute to see that the driver is gone.
+    # Ray's helper processes take about a minute to notice that the driver has ended.
     wait_until(lambda: all_ended(started), "all that the drivers started ends")
 
 
-def begin_anew(url: str) -> None:
-    """The same store as at first."""
+def recreate_store(url: str) -> None:
+    """Recreate the initial store."""
     from sqlalchemy import create_engine, text
 
     from hierogram.storage.database.connection import parse_url
@@ -150,6 +148,6 @@ def begin_anew(url: str) -> None:
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
 def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
-    """HIEROGRAM_TEST_KILLS sets another number."""
+    """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
     kill_again_and_again(own_server, tmp_path, kills, (WORKER, WRITER, WRITER, DRIVER, TAKER, DATABASE))

@@ -1,4 +1,4 @@
-"""A backup is a store; it is written whole or not at all, while others write."""
+"""A backup is a complete store or nothing, even during concurrent writes."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ from hierogram.storage.store import Store, open_store
 
 @pytest.fixture
 def file(tmp_path: Path, copy_store: CopyStore) -> Path:
-    """An SQLite store that has learned from the small corpus."""
+    """An SQLite store learned from the small corpus."""
     path = tmp_path / "store.db"
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -43,7 +43,7 @@ def test_a_backup_is_a_store(hierogram: Run, file: Path, tmp_path: Path) -> None
         assert verify(copy).problems == []
 
 
-def test_what_is_there_is_not_replaced_unasked(hierogram: Run, file: Path, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_replaced_unless_requested(hierogram: Run, file: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("mine")
     chosen = ("--store", str(file), "backup")
     ran = hierogram(*chosen, "copy.db")
@@ -62,8 +62,8 @@ def test_what_is_there_is_not_replaced_unasked(hierogram: Run, file: Path, tmp_p
         assert (ran.code, message in ran.err) == (2, True), ran
 
 
-def test_a_backup_of_a_store_that_is_written_to(file: Path, tmp_path: Path) -> None:
-    """It shows one state, ends however much is written, and nobody has the copy's grammar."""
+def test_a_backup_during_writes(file: Path, tmp_path: Path) -> None:
+    """It shows one state, finishes under continuous writes, and its copy of the grammar is unclaimed."""
     with open_store(f"sqlite:///{file}") as store, open_store(f"sqlite:///{file}") as other:
         other.take_lease("hierogram serve", 600)
         before = contents(store)
@@ -82,7 +82,7 @@ def test_a_backup_of_a_store_that_is_written_to(file: Path, tmp_path: Path) -> N
         assert (contents(copy), verify(copy).problems) == (before, [])
 
 
-def test_backups_while_learning_goes_on(file: Path, tmp_path: Path) -> None:
+def test_backups_while_learning_continues(file: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{file}") as store:
         learning = threading.Thread(target=learn, args=(store,), kwargs={"sweeps": 30})
         learning.start()
@@ -97,7 +97,7 @@ def test_backups_while_learning_goes_on(file: Path, tmp_path: Path) -> None:
             assert verify(copy).problems == []
 
 
-def test_a_backup_that_fails_leaves_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_failed_backup_leaves_nothing(file: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("the last one")
 
     def fail(_done: int, _total: int) -> None:
@@ -109,7 +109,7 @@ def test_a_backup_that_fails_leaves_nothing(file: Path, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_damaged_file_is_not_taken_for_a_backup(hierogram: Run, file: Path, tmp_path: Path) -> None:
+def test_a_damaged_store_is_not_backed_up(hierogram: Run, file: Path, tmp_path: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         [page] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'rule_history'").fetchone()
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_not_taken_for_a_backup(hierogram: Run, file: Path, tm
         assert "go back to a backup from before" in ran.err
 
 
-def test_postgres_is_backed_up_by_postgres(hierogram: Run, learned: Store, learned_url: str) -> None:
+def test_postgres_stores_are_referred_to_pg_dump(hierogram: Run, learned: Store, learned_url: str) -> None:
     if learned_url.startswith("sqlite"):
         with pytest.raises(StoreError, match="the backup cannot be written"):
             learned.back_up(Path("/nowhere/x.db"))
@@ -141,7 +141,7 @@ def test_postgres_is_backed_up_by_postgres(hierogram: Run, learned: Store, learn
     assert "pg_restore --clean --if-exists --dbname=" in ran.err
 
 
-def test_the_commands_for_postgres_have_no_password() -> None:
+def test_postgres_commands_contain_no_password() -> None:
     url = "postgresql://me:secret@db.example:5433/news?sslmode=require&password=secret"
     back_up, bring_back = postgres_commands(url, "my file")
     assert back_up == (

@@ -1,4 +1,4 @@
-"""`hierogram browse`: the pages of a store, without a daemon, until a signal."""
+"""`hierogram browse` serves the pages of a store without a daemon, until a signal."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def test_it_serves_until_a_signal(learned_url: str, how: str) -> None:
         assert process.wait(60) in (0, 130, -signal.SIGINT)
 
 
-def test_what_cannot_be_shown(hierogram: Run, tmp_path: Path) -> None:
+def test_unusable_stores_are_reported(hierogram: Run, tmp_path: Path) -> None:
     missing = hierogram("browse", "nothing.db")
     assert (missing.code, "there is no store" in missing.err) == (3, True)
     assert hierogram("browse", "a.db", "--store", "b.db").code == 2
@@ -41,8 +41,8 @@ def test_what_cannot_be_shown(hierogram: Run, tmp_path: Path) -> None:
     assert (open_to_all.code, "a token is needed" in open_to_all.err) == (2, True)
 
 
-def test_what_pages_need_is_in_the_package() -> None:
-    """The wheel takes whole folders, so what lies in them comes along."""
+def test_files_of_the_pages_are_in_the_package() -> None:
+    """The wheel includes whole folders, so their data files are included."""
     package = files("hierogram.daemon.web.pages")
     for name in STATIC:
         assert package.joinpath("static", *name.split("/")).is_file()

@@ -1,4 +1,4 @@
-"""Every command, as a person or a program uses it."""
+"""Every command, used by people and by programs."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ SHORT: dict[str, object] = {"schedule": "paper", "sweeps_per_level": 2, "levels"
 
 
 def every_command() -> list[tuple[str, ...]]:
-    """The names of all commands, those of tools too."""
+    """The names of all commands, including those of tools."""
     found: list[tuple[str, ...]] = [
         (command.name or command.callback.__name__.replace("_", "-"),)
         for command in app.registered_commands
@@ -50,7 +50,7 @@ def test_help_shows_commands_in_groups(hierogram: Run) -> None:
 
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
-def test_every_command_explains_itself_with_an_example(hierogram: Run, command: tuple[str, ...]) -> None:
+def test_every_command_has_help_with_an_example(hierogram: Run, command: tuple[str, ...]) -> None:
     said = hierogram(*command, "--help")
     assert said.code == 0
     assert f"  {command[0]} " in hierogram("--help").out
@@ -59,7 +59,7 @@ def test_every_command_explains_itself_with_an_example(hierogram: Run, command: 
     assert set(command) <= set(example.split())
 
 
-def test_exit_codes_are_as_the_help_says(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     [line] = [line for line in hierogram("--help").out.splitlines() if "Exit codes" in line]
     assert "0 done, 1 a check found something, 2 wrong usage" in line
     chosen = ("--store", learned_url)
@@ -88,7 +88,7 @@ def test_exit_codes_are_as_the_help_says(hierogram: Run, learned_url: str, tmp_p
 def test_a_store_that_has_not_learned_says_so(
     hierogram: Run, store_url: str, corpus: Path, command: tuple[str, ...]
 ) -> None:
-    """It is not the same as a grammar without such a rule."""
+    """This differs from a grammar without a matching rule."""
     assert hierogram("--store", store_url, "ingest", str(corpus)).code == 0
     before = set(Path.cwd().iterdir())
     ran = hierogram("--store", store_url, *command)
@@ -99,7 +99,7 @@ def test_a_store_that_has_not_learned_says_so(
 
 @pytest.mark.parametrize("flag", ["--install-completion", "--show-completion"])
 @pytest.mark.parametrize("arguments", [["nosuch"], ["bash"], ["status"]])
-def test_completion_is_for_the_own_shell(
+def test_completion_is_offered_for_the_current_shell(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -109,7 +109,7 @@ def test_completion_is_for_the_own_shell(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_version_is_told(hierogram: Run) -> None:
+def test_the_version_is_printed(hierogram: Run) -> None:
     assert hierogram("--version").out.startswith("hierogram 0.")
 
 
@@ -153,7 +153,7 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
     assert (sound.code, sound.out[:6]) == (0, "sound:")
 
 
-def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
+def test_status_names_the_writer(hierogram: Run, corpus: Path) -> None:
     hierogram("ingest", str(corpus))
     assert json.loads(hierogram("status", "--json").out)["writer"] is None
     with open_store("hierogram.db") as store:
@@ -162,7 +162,7 @@ def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
         assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
 
 
-def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
+def test_terminal_output_is_words_and_tables(hierogram: Run, corpus: Path) -> None:
     make_store(**SHORT)
     assert (
         "9 pairs stored, 0 known already in the corpus default, 0 lines rejected"
@@ -194,7 +194,7 @@ def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypa
     assert "maison" in shown.out
 
 
-def test_ingest_makes_a_store_and_says_so(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_ingest_creates_a_store_and_reports_it(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     said = hierogram("--store", "new.db", "ingest", str(corpus))
     assert said.code == 0
     assert "sqlite:///new.db: made a new store with the default settings" in said.err
@@ -204,7 +204,7 @@ def test_ingest_makes_a_store_and_says_so(hierogram: Run, corpus: Path, tmp_path
     assert "0 pairs stored, 9 known already" in again.out
 
 
-def test_ingest_makes_no_store_where_there_is_nothing_to_take_in(hierogram: Run, tmp_path: Path) -> None:
+def test_ingest_creates_no_store_without_input(hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("ingest", "missing.txt").code == 3
     assert hierogram("ingest", "one", "two", "three", "four").code == 2
     assert list(tmp_path.iterdir()) == []
@@ -238,13 +238,13 @@ def test_commands_read_standard_input_without_a_file(
         assert ("from standard input; Ctrl-D ends them" in ran.err) is terminal
 
 
-def test_a_missing_text_is_noticed_before_a_language_model_is_begun(hierogram: Run, tmp_path: Path) -> None:
+def test_a_missing_text_is_reported_before_a_language_model_is_built(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\xff\n")
     ran = hierogram("lm", "text", "missing", "-o", "x.lm")
     assert (ran.code, ran.err) == (3, "hierogram: missing: cannot be opened: No such file or directory\n")
 
 
-def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: Run, tmp_path: Path) -> None:
+def test_rejected_lines_are_reported_and_an_error_with_strict(hierogram: Run, tmp_path: Path) -> None:
     path = tmp_path / "corpus"
     path.write_text("a ||| b ||| 0-0\n" + "a b\na b\n\n" * 6)
     lenient = hierogram("ingest", str(path))
@@ -256,7 +256,7 @@ def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: R
     assert hierogram("ingest", str(path), "--strict").code == 1
 
 
-def test_the_store_may_stand_in_the_environment(
+def test_the_store_may_be_set_in_the_environment(
     hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HIEROGRAM_STORE", f"sqlite:///{tmp_path}/here.db")
@@ -267,9 +267,9 @@ def test_the_store_may_stand_in_the_environment(
 
 
 @pytest.mark.slow
-def test_the_first_learning_on_a_machine_says_that_it_compiles(hierogram: Run, tmp_path: Path) -> None:
+def test_the_first_learning_on_a_machine_announces_compilation(hierogram: Run, tmp_path: Path) -> None:
     hierogram("init")
-    # An empty store needs few of the kernels, so that this is soon done.
+    # An empty store needs few of the kernels, so this is quick.
     learn = [sys.executable, "-c", "from hierogram.daemon.cli.main import main; main()", "learn", "--json"]
     environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path / "cache")}
     ran = subprocess.run(learn, env=environment, capture_output=True, text=True, check=True)
@@ -298,21 +298,21 @@ def test_a_wrong_count_is_found(hierogram: Run, learned_url: str) -> None:
 
 
 @pytest.mark.parametrize("command", [("status",), ("rules", "a"), ("learn",), ("export",), ("verify",)])
-def test_a_missing_store_is_one_clear_line(hierogram: Run, command: tuple[str, ...]) -> None:
+def test_a_missing_store_gives_a_one_line_error(hierogram: Run, command: tuple[str, ...]) -> None:
     said = hierogram("--store", "missing.db", *command)
     assert said.code == 3
     [line] = said.err.splitlines()
     assert line.startswith("hierogram: there is no store at sqlite:///missing.db")
 
 
-def test_what_is_no_store_is_told(hierogram: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, it is a text of some length" * 100)
     said = hierogram("--store", "text.db", "status")
     assert (said.code, len(said.err.splitlines())) == (3, 1)
     assert hierogram("--store", "mysql://localhost/db", "status").code == 2
 
 
-def test_a_dirichlet_process_is_annealed_as_it_needs_unless_told_otherwise(hierogram: Run) -> None:
+def test_a_dirichlet_process_has_its_own_default_schedule(hierogram: Run) -> None:
     def settings(*options: str) -> list[str]:
         store = f"sqlite:///{len(options)}-{options[-1]}.db"
         assert hierogram("init", *options, "--store", store).code == 0
@@ -347,12 +347,12 @@ def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
         ("--upgrade", "--seed", "2"),
     ],
 )
-def test_settings_out_of_their_range_are_wrong_usage(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
+def test_settings_out_of_range_are_usage_errors(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
     assert hierogram("init", *option).code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_longest_sides_that_init_allows_can_be_learned_from(hierogram: Run, tmp_path: Path) -> None:
+def test_the_longest_sides_that_init_allows_can_be_learned(hierogram: Run, tmp_path: Path) -> None:
     side = " ".join(f"w{k}" for k in range(361))
     (tmp_path / "corpus").write_text(f"{side} ||| {side} ||| {' '.join(f'{k}-{k}' for k in range(361))}\n")
     make_store(schedule="paper", max_tokens=361, sweeps_per_level=1, levels=1)
@@ -361,7 +361,7 @@ def test_the_longest_sides_that_init_allows_can_be_learned_from(hierogram: Run, 
     assert hierogram("verify").code == 0
 
 
-def test_upgrade_of_a_present_store_changes_nothing(hierogram: Run) -> None:
+def test_upgrading_a_current_store_changes_nothing(hierogram: Run) -> None:
     assert hierogram("init", "--upgrade").code == 3
     hierogram("init")
     assert "nothing was changed" in hierogram("init", "--upgrade").out
@@ -377,13 +377,13 @@ def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -
     assert "schema 9999" in said.err
 
 
-def test_rules_tell_where_nothing_is_found(hierogram: Run, learned_url: str) -> None:
+def test_rules_reports_an_empty_result(hierogram: Run, learned_url: str) -> None:
     said = hierogram("--store", learned_url, "rules", "nowhere")
     assert (said.code, said.out) == (0, "")
     assert "try --containing" in said.err
 
 
-def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -422,7 +422,7 @@ def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> No
         ("align", "in.fr", "in.en", "-o", "in.en"),
     ],
 )
-def test_an_output_takes_the_place_of_no_store_and_of_no_input(
+def test_an_output_does_not_overwrite_the_store_or_an_input(
     arguments: tuple[str, ...], hierogram: Run, tmp_path: Path
 ) -> None:
     store = f"sqlite:///{tmp_path}/here.db"
@@ -436,7 +436,7 @@ def test_an_output_takes_the_place_of_no_store_and_of_no_input(
     assert [(tmp_path / name).read_text() for name in ("in.fr", "in.en")] == ["a b\n"] * 2
 
 
-def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> None:
+def test_init_creates_a_store_with_subword_segmentation(hierogram: Run, corpus: Path) -> None:
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
     made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
@@ -452,7 +452,7 @@ def test_init_makes_a_store_of_parts_of_words(hierogram: Run, corpus: Path) -> N
 
 
 class Cut(ModuleType):
-    """A module whose loading is interrupted."""
+    """A module whose import is interrupted."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__("cut")
@@ -469,7 +469,7 @@ def wrapped(cause: BaseException) -> RuntimeError:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), wrapped(KeyboardInterrupt())])
-def test_whoever_interrupts_the_loading_sees_no_traceback(
+def test_interrupting_an_import_shows_no_traceback(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
@@ -480,13 +480,13 @@ def test_whoever_interrupts_the_loading_sees_no_traceback(
     assert ended.value.code == 130
 
 
-def test_other_errors_of_the_loading_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_import_errors_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(wrapped(ValueError())))
     with pytest.raises(RuntimeError, match="__set_name__"):
         main()
 
 
-def test_the_package_is_run_as_the_command_is() -> None:
+def test_the_package_runs_like_the_command() -> None:
     command = [sys.executable, "-m", "hierogram", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("hierogram ")

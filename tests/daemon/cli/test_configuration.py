@@ -1,4 +1,4 @@
-"""The daemon's configuration: where a value comes from, and what stops the start."""
+"""The daemon's configuration: precedence of sources, and errors that prevent the start."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hierogram.toml"
 
 
-def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
+def test_the_command_line_overrides_the_environment_which_overrides_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text('store = "file.db"\n[spool]\nfolder = "in"\ncorpus = "news"\npoll_seconds = 3\n')
@@ -50,7 +50,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(file: Path) -> None:
         ("[spool\n", r"hierogram.toml: is not TOML: .*line 1"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told_with_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
+def test_errors_in_the_file_name_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
     file.write_text(text)
     with pytest.raises(UsageError, match=complaint):
         load_configuration(file)
@@ -64,7 +64,7 @@ def test_what_is_wrong_in_the_file_is_told_with_file_key_and_reason(file: Path, 
         ("HIEROGRAM_SAMPLNIG__THREADS", "4", r"HIEROGRAM_SAMPLNIG__THREADS: there is no section \[samplnig\]"),
     ],
 )
-def test_what_is_wrong_in_the_environment_is_told_too(
+def test_errors_in_the_environment_are_reported(
     file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
 ) -> None:
     file.write_text("[sampling]\nthreads = 2\n")
@@ -73,7 +73,7 @@ def test_what_is_wrong_in_the_environment_is_told_too(
         load_configuration(file)
 
 
-def test_a_file_that_is_missing_is_told(file: Path) -> None:
+def test_a_missing_file_is_reported(file: Path) -> None:
     with pytest.raises(UsageError, match=r"hierogram\.toml: cannot be read: No such file"):
         load_configuration(file)
 

@@ -1,4 +1,4 @@
-"""`hierogram events`, and what its document says."""
+"""`hierogram events`, and its documentation."""
 
 import json
 import re
@@ -22,14 +22,14 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 
 @pytest.fixture
 def eventful(store: Store) -> Store:
-    """A store of which there is something of each kind to tell, but `rules-changed` and `rule-gone`."""
+    """A store with events of every kind except `rules-changed` and `rule-gone`."""
     commit(store, [], [delta("la maison", "the house", 0, 10), delta("a", "b", 0, 9)])
     commit(store, [], [delta("la maison", "the house", 0, 5)])
     store.finish_export(store.record_export("g", "/g", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
     return store
 
 
-def test_events_are_told_after_a_position(hierogram: Run, eventful: Store, store_url: str) -> None:
+def test_events_are_printed_after_a_position(hierogram: Run, eventful: Store, store_url: str) -> None:
     ran = hierogram("--store", store_url, "events")
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -46,7 +46,7 @@ def test_events_are_told_after_a_position(hierogram: Run, eventful: Store, store
     assert (ran.code, "got 'exports'" in ran.err) == (2, True)
 
 
-def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_url: str) -> None:
+def test_expired_events_are_reported(hierogram: Run, eventful: Store, store_url: str) -> None:
     ran = hierogram("--store", store_url, "events", "--keep", "1", "--after", "0", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [4]
     assert ran.err.splitlines() == [
@@ -61,14 +61,14 @@ def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", eventful.url, "events", "--after", "3"]
     with subprocess.Popen([*command, "--follow", "--limit", "2"], stdout=subprocess.PIPE, text=True) as followed:
         assert followed.stdout is not None
-        # Read while it waits for the next one.
+        # Read a line while the command waits for the next event.
         assert followed.stdout.readline().startswith("4 ")
         commit(eventful, [], [delta("c", "d", 0, 9)])
         assert followed.stdout.readline().startswith("5 ")
         assert followed.wait(30) == 0
 
 
-def test_what_the_document_shows_runs(
+def test_the_documented_commands_run(
     hierogram: Run, eventful: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Options that are declared once are flags, plain values, and keys."""
+"""Options are declared once and become flags, plain values, and keys."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Paint(Options):
-    """What to paint, and how."""
+    """Options of painting."""
 
     what: Annotated[str, Option("What to paint.", positional=True)]
     coats: Annotated[int, Option("Number of coats.", min=1, max=9)] = 2
@@ -37,13 +37,13 @@ class Paint(Options):
 
 
 @pytest.mark.parametrize("value", [1 << 63, [1, 1 << 63]])
-def test_whole_numbers_are_no_larger_than_databases_hold(value: object) -> None:
+def test_integers_are_limited_to_what_databases_hold(value: object) -> None:
     assert Option("n").problem((1 << 63) - 1) is None
     assert Option("n").problem(value) == "must be <= 9223372036854775807, got 9223372036854775808"
     assert Option("n", min=2).problem([2, 1]) == "must be >= 2, got 1"
 
 
-def test_weights_may_be_written_where_they_were_read(tmp_path: Path) -> None:
+def test_weights_can_be_written_to_the_file_they_are_read_from(tmp_path: Path) -> None:
     weights = tmp_path / "w.toml"
     weights.write_text("[weights]\n")
     mixing = typer.Typer()
@@ -106,7 +106,7 @@ def test_flags_give_fields_of_their_types() -> None:
     assert loud
 
 
-def test_help_says_bounds_values_and_defaults() -> None:
+def test_help_shows_bounds_values_and_defaults() -> None:
     shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
     for said in (
         "1<=x<=9",
@@ -127,13 +127,13 @@ def test_help_says_bounds_values_and_defaults() -> None:
         (("--tool", "hand"), "--tool: must be one of brush, roller, got 'hand'"),
     ],
 )
-def test_what_cannot_be_names_the_flag(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_values_name_the_flag(arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError) as error:
         run("wall", *arguments)
     assert str(error.value) == said
 
 
-def test_bounds_of_the_command_line_are_those_declared() -> None:
+def test_command_line_bounds_are_the_declared_ones() -> None:
     for wrong in (("--coats", "0"), ("--coats", "10")):
         ran = CliRunner().invoke(app, ["wall", *wrong])
         assert ran.exit_code == 2
@@ -142,7 +142,7 @@ def test_bounds_of_the_command_line_are_those_declared() -> None:
         check(Paint(what="wall", coats=0))
 
 
-def test_plain_values_and_back() -> None:
+def test_plain_values_survive_a_round_trip() -> None:
     made = Paint(what="wall", colour=Colour.GREEN, into=Path("tin"), names=("a",))
     plain = as_plain(made)
     assert json.loads(json.dumps(plain)) == {"what": "wall", "colour": "green", "into": "tin", "names": ["a"]}
@@ -155,5 +155,5 @@ def test_unknown_keys_are_refused() -> None:
         from_plain(Paint, {"what": "wall", "lacquer": 3})
 
 
-def test_flags_are_named_as_people_type_them() -> None:
+def test_flags_have_conventional_names() -> None:
     assert [flag_of(field) for field in Declared.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]

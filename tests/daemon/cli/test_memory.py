@@ -1,4 +1,4 @@
-"""How seldom Python looks for garbage in cycles, and what the system gets back."""
+"""Frequency of Python's cyclic garbage collection, and memory returned to the system."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ main.main()
 """
 
 
-def test_the_command_line_looks_seldom_but_looks() -> None:
+def test_the_command_line_collects_garbage_rarely_but_regularly() -> None:
     done = subprocess.run([sys.executable, "-c", _COMMAND], check=True, capture_output=True, text=True)
     assert done.stdout == "True True\n"
 
@@ -34,6 +34,6 @@ print(before - resident_bytes() > 30_000_000)
 """
 
 
-def test_what_nobody_uses_is_given_back_to_the_system() -> None:
+def test_unused_memory_is_returned_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", _KEPT], check=True, capture_output=True, text=True)
     assert done.stdout == "True\n"

@@ -1,4 +1,4 @@
-"""What the unit file and the container file say is so; neither systemd nor a container engine is needed."""
+"""The systemd unit and the container file are consistent with the code; neither systemd nor an engine is needed."""
 
 import json
 import re
@@ -24,7 +24,7 @@ CONTAINER = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
 
 
 class UnitParser(ConfigParser):
-    """Keeps the case of keys, as systemd does."""
+    """Parser that preserves the case of keys like systemd."""
 
     def optionxform(self, optionstr: str) -> str:
         return optionstr
@@ -45,7 +45,7 @@ def container_environment() -> dict[str, str]:
     return dict(word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
 
 
-def test_the_unit_starts_what_there_is() -> None:
+def test_the_unit_starts_an_existing_command() -> None:
     unit = UnitParser(strict=False, interpolation=None)
     unit.read(ROOT / "packaging/systemd/hierogram.service")
     service = unit["Service"]
@@ -60,7 +60,7 @@ def test_the_unit_starts_what_there_is() -> None:
     assert service["Environment"] == f"HIEROGRAM_CACHE=/var/cache/{service['CacheDirectory']}"
 
 
-def test_the_container_installs_and_starts_what_there_is() -> None:
+def test_the_container_installs_and_starts_existing_files() -> None:
     for image in instructions("FROM"):
         version = re.search(r"python:(\d+)\.(\d+)-slim", image)
         assert version
@@ -78,7 +78,7 @@ def test_the_container_installs_and_starts_what_there_is() -> None:
     assert {"README.md", "LICENSE", "pyproject.toml"}.isdisjoint((ROOT / ".containerignore").read_text().split())
 
 
-def test_the_unit_may_write_where_the_documents_say() -> None:
+def test_the_unit_may_write_to_the_documented_folders() -> None:
     unit = UnitParser(strict=False, interpolation=None)
     unit.read(ROOT / "packaging/systemd/hierogram.service")
     writable = [path.lstrip("-") for path in unit["Service"]["ReadWritePaths"].split()]
@@ -94,14 +94,14 @@ def test_the_unit_may_write_where_the_documents_say() -> None:
     assert all(installed.count(path) > 1 for path in writable)
 
 
-def test_nothing_installs_a_package_that_is_not_published() -> None:
+def test_nothing_installs_an_unpublished_package() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     pages += (ROOT / "daemon").rglob("*.py")
     assert len(pages) > 100
     assert [str(page) for page in pages if re.search(r"pip install '?hierogram\b", page.read_text())] == []
 
 
-def test_the_recipe_of_the_installation_gives_each_folder_its_group_and_mode() -> None:
+def test_the_installation_recipe_gives_each_folder_its_group_and_mode() -> None:
     installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
     [recipe] = [block for block in re.findall(r"```sh\n(.*?)```", installed, re.DOTALL) if "systemctl" in block]
     modes = re.findall(r"^install .*-m (\d+) .*?(\S+)$", recipe, re.MULTILINE)
@@ -119,7 +119,7 @@ def test_the_container_has_the_extras_of_a_daemon() -> None:
     assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
 
 
-def test_the_services_beside_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_services_next_to_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
     services = yaml.safe_load((ROOT / "packaging" / "compose.yaml").read_text())["services"]
     daemon, store = services["daemon"], services["store"]
     for name, value in (container_environment() | daemon["environment"]).items():
@@ -162,6 +162,6 @@ def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "short-secret" not in str(raised.value)
 
 
-def test_the_image_is_built_with_all_kernels_of_a_daemon() -> None:
+def test_the_image_is_built_with_all_kernels_of_the_daemon() -> None:
     environment = CONTAINER.index("HIEROGRAM_CACHE=")
     assert environment < CONTAINER.index(f"RUN python -m {warming.__name__}") < CONTAINER.index("VOLUME")

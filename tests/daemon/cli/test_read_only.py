@@ -1,4 +1,4 @@
-"""Commands that only read a store do so where its file and folder may not be written."""
+"""Read-only commands work on a store whose file and folder are not writable."""
 
 import os
 from pathlib import Path
@@ -15,14 +15,14 @@ from hierogram.storage.browsing.reader import Reader
 
 @pytest.fixture
 def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A learned store that this process seems not to be allowed to write."""
-    # As after a sweep of the daemon that nobody has asked about: the index of rules' pairs is behind.
+    """A learned store that appears not to be writable."""
+    # As after a sweep of the daemon without a query since: the index of pairs by rule is out of date.
     query(learned_url, "DELETE FROM indexed_pairs")
     path = Path(learned_url.removeprefix("sqlite:///"))
     access = os.access
 
     def may(asked: str | Path, mode: int, **options: bool) -> bool:
-        # Exports are written beside the store, whose own folder counts as read-only for SQLite alone.
+        # Exports are written next to the store, whose folder counts as read-only for SQLite alone.
         return access(asked, mode, **options) and not (mode == os.W_OK and str(asked) in (str(path), str(path.parent)))
 
     monkeypatch.setattr(os, "access", may)
@@ -31,7 +31,7 @@ def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_read_only_store_is_read(hierogram: Run, forbidden: Path, tmp_path: Path) -> None:
+def test_a_read_only_store_can_be_read(hierogram: Run, forbidden: Path, tmp_path: Path) -> None:
     before = forbidden.read_bytes()
     chosen = ("--store", str(forbidden))
     (tmp_path / "in").write_text("la maison\n")

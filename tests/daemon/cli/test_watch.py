@@ -1,4 +1,4 @@
-"""`hierogram status --watch`: what a store is like, again and again."""
+"""`hierogram status --watch` prints the state of a store repeatedly."""
 
 import io
 import json
@@ -23,8 +23,8 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "daemon.md").read_text()
 
 
 @pytest.fixture(autouse=True)
-def _looks_twice(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends what is watched after two looks, as Ctrl-C does; the store is there by then, its server may sleep."""
+def _reports_twice(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop watching after two reports, as Ctrl-C does."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -35,7 +35,7 @@ def _looks_twice(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.cli.stores.time.sleep", pause)
 
 
-def test_the_example_of_the_document_runs(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_example_runs(hierogram: Run, learned_url: str) -> None:
     [command] = re.findall(r"^hierogram status --watch.*$", DOCUMENT, re.MULTILINE)
     ran = hierogram("--store", learned_url, *shlex.split(command)[1:])
     assert ran.code == 0
@@ -43,7 +43,7 @@ def test_the_example_of_the_document_runs(hierogram: Run, learned_url: str) -> N
     assert ran.out.count(" ||| ") == 30
 
 
-def test_looks_as_json(hierogram: Run, learned_url: str) -> None:
+def test_reports_as_json(hierogram: Run, learned_url: str) -> None:
     ran = hierogram("--store", learned_url, "status", "--watch", "--json", "--every", "0.1")
     seen, again = map(json.loads, ran.out.splitlines())
     assert seen == again
@@ -55,19 +55,19 @@ def test_looks_as_json(hierogram: Run, learned_url: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_looks_come_through_a_pipe_at_once(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_flushed_through_a_pipe(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--store", learned_url, "status", "--watch"]
     for flags in ([], ["--json"]):
         with subprocess.Popen([*command, *flags, "--every", "60"], stdout=subprocess.PIPE, text=True) as watched:
             assert watched.stdout is not None
-            # Read while it waits for the next look.
+            # Read a line while the command waits for the next report.
             assert "position" in watched.stdout.readline()
             watched.send_signal(signal.SIGINT)
             assert watched.wait(30) == 0
 
 
-def test_words_that_look_like_markup_are_shown_as_they_are(hierogram: Run, learned_url: str) -> None:
+def test_words_that_look_like_markup_are_shown_literally(hierogram: Run, learned_url: str) -> None:
     ran = hierogram("--store", learned_url, "status", "--watch", "--json")
     seen = json.loads(ran.out.splitlines()[0])
     seen["latest_rules"] = [{"source": "[red]la", "target": "[X,1] the", "uses": 3}]

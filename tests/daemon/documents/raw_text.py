@@ -1,4 +1,4 @@
-"""Sentences and translations as people write them, of a small language: enough to learn from in seconds."""
+"""Raw sentences and translations of a small artificial language, learnable in seconds."""
 
 import random
 from itertools import product
@@ -30,7 +30,7 @@ def within(text: str) -> str:
 
 
 def sentences() -> list[tuple[str, str]]:
-    """Every sentence of the language with its translation, in a random order."""
+    """Every sentence of the language with its translation, in random order."""
     found = []
     for parts in product(WHO, DOES, WHAT):
         source, target = (" ".join(part[side] for part in parts) for side in (0, 1))

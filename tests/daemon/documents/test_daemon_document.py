@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "daemon.md").read_text()
 
 
-def test_the_example_of_a_configuration_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_configuration_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     [example] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     file = tmp_path / "daemon.toml"
@@ -21,7 +21,7 @@ def test_the_example_of_a_configuration_is_one(tmp_path: Path, monkeypatch: pyte
     assert load_configuration(file).spool.folder == Path("/var/spool/hierogram")
 
 
-def test_the_withdrawals_of_the_document_run(hierogram: Run, tmp_path: Path) -> None:
+def test_the_documented_withdrawals_run(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("".join(line + "\n" for line in LINES * 3))
     named = '{"id": "news-17", "source": "la", "target": "the", "alignment": [[0, 0]]}\n'
     (tmp_path / "named").write_text(named)

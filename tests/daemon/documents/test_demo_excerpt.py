@@ -1,4 +1,4 @@
-"""The README shows what the demo prints."""
+"""The README shows the output of the demo."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ README = (Path(__file__).parents[3] / "README.md").read_text()
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.database("sqlite")
-def test_the_readme_shows_what_the_demo_prints() -> None:
+def test_the_readme_shows_the_demo_output() -> None:
     printed = run_demo()
     assert shown(README) == excerpt(printed)
     [figures] = re.findall(r"stores ([\d,]+) pairs of verses with ([\d,]+) manual links", README)

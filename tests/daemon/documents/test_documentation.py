@@ -1,4 +1,4 @@
-"""What the documents say is so: commands run, queries run, columns are there."""
+"""Commands and queries in the documents run, and the documented columns exist."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ def commands(document: str) -> list[list[str]]:
     return [shlex.split(line) for block in blocks(document, "sh") for line in block.splitlines()]
 
 
-def test_every_command_and_option_that_is_named_is_there() -> None:
+def test_every_documented_command_and_option_exists() -> None:
     offered = {
         name: {"--help", *(flag for option in command.params for flag in (*option.opts, *option.secondary_opts))}
         for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
@@ -47,12 +47,12 @@ def test_every_command_and_option_that_is_named_is_there() -> None:
             assert option in offered[command], f"{page}: hierogram {command} {option}"
 
 
-def test_every_query_of_the_document_finds_something(
+def test_every_documented_query_returns_rows(
     learned_url: str, hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No rule of so small a corpus is used as often as those whose past is kept.
+    # No rule of such a small corpus is frequent enough to have a recorded history.
     monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_USES", 1)
-    # On the day on which a rule is new it can only gain.
+    # A rule can only grow on its first day.
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     monkeypatch.setattr("hierogram.storage.grammar.changes.now", lambda: tomorrow)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
@@ -97,7 +97,7 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
         (tmp_path / name).write_text("".join(line + "\n" for line in column))
     # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
-    # It serves until somebody ends it: tests/daemon/cli/test_browse.py.
+    # It serves until it is stopped: tests/daemon/cli/test_browse.py.
     tour = [arguments for arguments in tour if arguments[0] not in ("browse", "sql")]
     tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
     assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}
@@ -128,13 +128,13 @@ def test_the_commands_for_corpora_run(hierogram: Run, tmp_path: Path) -> None:
         assert ran.code == 0, (arguments, ran.err)
 
 
-def test_the_json_line_of_the_document_is_taken(hierogram: Run, tmp_path: Path) -> None:
+def test_the_documented_json_line_is_accepted(hierogram: Run, tmp_path: Path) -> None:
     [line] = blocks(CORPORA, "json")
     (tmp_path / "line").write_text(line)
     assert hierogram("ingest", "line", "--strict").code == 0
 
 
-def test_the_document_names_every_reason() -> None:
+def test_the_document_lists_every_reason() -> None:
     codes = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
     table = CORPORA.split("| reason |")[1].split("\n\n")[0]
     first_cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)

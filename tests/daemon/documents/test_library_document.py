@@ -1,4 +1,4 @@
-"""What docs/library.md shows runs, from top to bottom; a part of it is the research script of few lines."""
+"""The code in docs/library.md runs from top to bottom, including the short research script."""
 
 import ast
 import re
@@ -33,7 +33,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     store.close()
 
 
-def test_the_page_names_what_there_is() -> None:
+def test_the_page_names_existing_functions() -> None:
     for name in re.findall(r"\bhg\.(\w+)", PAGE):
         assert hasattr(hg, name), name
     table = PAGE.split("| method |")[1].split("\n\n")[0]

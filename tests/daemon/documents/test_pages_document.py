@@ -1,4 +1,4 @@
-"""docs/pages.md shows commands that run, pictures that are there, and pages that answer."""
+"""Commands, pictures and pages in docs/pages.md exist and work."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ def test_the_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     assert found["rules"][0]["source"] == "ne [X,1] pas"
 
 
-def test_the_pictures_are_there() -> None:
+def test_the_pictures_exist() -> None:
     shown = re.findall(r"\]\((figures/[\w-]+\.png)\)", DOCUMENT)
     assert len(set(shown)) == 9
     for name in shown:
@@ -40,7 +40,7 @@ def test_the_pictures_are_there() -> None:
         assert len(picture) < 300_000
 
 
-def test_the_configuration_that_it_names_is_there() -> None:
+def test_the_documented_configuration_exists() -> None:
     for key in ("pages", "sql", "sql_seconds", "token"):
         assert f"`{key}" in DOCUMENT
         assert key in HttpConfiguration.model_fields

@@ -1,4 +1,4 @@
-"""Files for other tools say what the store's links and rules say, read as their documentation has it."""
+"""Files for other tools agree with the store's links and rules when parsed as those tools document."""
 
 import gzip
 import math
@@ -20,7 +20,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
 
 
 def linked() -> Counter[tuple[str, str]]:
-    """How often words are linked in the small corpus."""
+    """The number of links between words in the small corpus."""
     found: Counter[tuple[str, str]] = Counter()
     for line in LINES:
         source, target, links = (part.split() for part in line.split(" ||| "))
@@ -30,7 +30,7 @@ def linked() -> Counter[tuple[str, str]]:
 
 
 def given(side: int) -> dict[tuple[str, str], float]:
-    """Relative frequencies of linked words, given the word of a side."""
+    """Relative frequencies of linked words, given the word of one side."""
     counts = linked()
     totals: Counter[str] = Counter()
     for pair, count in counts.items():
@@ -47,7 +47,7 @@ def lines(store: Store, folder: Path, name: str) -> list[str]:
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("name", "side"), [("bicleaner", 0), ("shortlist", 0), ("bicleaner-reverse", 1)])
 def test_dictionaries(learned: Store, tmp_path: Path, name: str, side: int) -> None:
-    # Bicleaner and Marian split at white space: what is given comes second.
+    # Bicleaner and Marian split at white space; the conditioning word is second.
     found = {}
     for line in lines(learned, tmp_path, name):
         other, known, p = line.split()
@@ -64,7 +64,7 @@ def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path
 
 
 @pytest.mark.database("sqlite")
-def test_eflomal_reads_its_priors(learned: Store, tmp_path: Path) -> None:
+def test_eflomal_priors(learned: Store, tmp_path: Path) -> None:
     lines(learned, tmp_path, "priors")
     with (tmp_path / "file.priors").open() as file:
         lexical, *others = eflomal.read_priors(file)
@@ -72,7 +72,7 @@ def test_eflomal_reads_its_priors(learned: Store, tmp_path: Path) -> None:
     assert not any(others)
 
 
-def test_the_table_of_fast_align(learned: Store, tmp_path: Path) -> None:
+def test_the_fast_align_table(learned: Store, tmp_path: Path) -> None:
     found = {}
     for line in lines(learned, tmp_path, "ttable"):
         source, target, logarithm = line.split("\t")
@@ -80,7 +80,7 @@ def test_the_table_of_fast_align(learned: Store, tmp_path: Path) -> None:
     assert found == pytest.approx(given(0), rel=1e-4)
 
 
-def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
+def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
     expected: defaultdict[str, set[str]] = defaultdict(set)
     with learned.snapshot() as snapshot:
         for rule in snapshot.iterate_all_rule_rows():
@@ -96,6 +96,6 @@ def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path
     assert found == expected
 
 
-def test_the_document_names_them_all() -> None:
+def test_the_document_lists_all_files() -> None:
     section = DOCUMENT.split("## Write files for other tools")[1].split("\n## ")[0]
     assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(FILES)

@@ -1,4 +1,4 @@
-"""docs/small_languages.md begins with commands that translate running text."""
+"""The first commands of docs/small_languages.md translate running text."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""docs/tutorial.md is run: its commands translate raw text as well as tokens by hand, and all doors say the same."""
+"""The commands of docs/tutorial.md run: raw text translates as well as tokens, and all interfaces agree."""
 
 import io
 import json
@@ -28,7 +28,7 @@ COMMANDS, SERVED = (
     [shlex.split(line) for line in block.splitlines()] for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
 )
 POINTS = 1.5
-"""BLEU that text may lose beside tokens by hand, or gain."""
+"""Maximum difference in BLEU between raw text and tokens."""
 
 
 def bleu(hierogram: Run, *arguments: str) -> float:
@@ -38,8 +38,8 @@ def bleu(hierogram: Run, *arguments: str) -> float:
 
 
 @pytest.fixture
-def typed(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """All commands of the tutorial are run; what the last one printed."""
+def last_output(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Output of the tutorial's last command, after running all of them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     write_files(tmp_path, 400, 60)
@@ -55,11 +55,11 @@ def typed(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     return ran.out
 
 
-def test_ten_commands_translate_text_and_all_doors_say_the_same(
-    hierogram: Run, typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_ten_commands_translate_text_and_all_interfaces_agree(
+    hierogram: Run, last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert typed == "The man looks for a white house.\n"
-    assert_python_http_and_the_page_say_the_same(typed, tmp_path, capsys)
+    assert last_output == "The man looks for a white house.\n"
+    assert_python_http_and_the_page_agree(last_output, tmp_path, capsys)
     text = bleu(hierogram, "test.out", "-r", "test.en")
     moses = {language: MosesTokenizer(lang=language) for language in ("fr", "en")}
     for path in [*tmp_path.glob("*.fr"), *tmp_path.glob("*.en")]:
@@ -84,7 +84,7 @@ def test_ten_commands_translate_text_and_all_doors_say_the_same(
 
 
 class Texts(HTMLParser):
-    """The text of translations on a page."""
+    """The text of the translations on a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -103,12 +103,12 @@ class Texts(HTMLParser):
         self.found += data if self._inside else ""
 
 
-def assert_python_http_and_the_page_say_the_same(
-    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def assert_python_http_and_the_page_agree(
+    last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     exec(code, {})
-    assert capsys.readouterr().out == typed
+    assert capsys.readouterr().out == last_output
     lines = (tmp_path / "test.fr").read_text().splitlines()
     expected = (tmp_path / "test.out").read_text().splitlines()
     with hg.open("hierogram.db") as store:
@@ -127,7 +127,7 @@ def assert_python_http_and_the_page_say_the_same(
             asked = client.post(
                 "/v1/translate", content=command[-2].encode(), headers={"Content-Type": "application/json"}
             )
-            assert asked.json()["sentences"][0]["translation"] + "\n" == typed
+            assert asked.json()["sentences"][0]["translation"] + "\n" == last_output
             answer = client.post("/v1/translate", json={"sentences": lines}).json()
             assert [one["translation"] for one in answer["sentences"]] == expected
             html = client.post("/v1/translate", json={"sentences": [f"<p>{lines[0]}</p>"], "format": "html"}).json()

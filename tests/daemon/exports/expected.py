@@ -1,4 +1,4 @@
-"""What exports say of the odd rules, from slow references."""
+"""Expected exports of the odd rules, from slow reference code."""
 
 from collections import Counter
 from fractions import Fraction
@@ -18,12 +18,12 @@ for _given in ODD:
 
 
 def _seen(given: Given, samples: int) -> Fraction:
-    """What discounts are taken from: a use of each rule, less where it is expected to be used less than once."""
+    """The uses from which discounts are computed: those of each rule, less if fewer than one use is expected."""
     return Fraction(min(given.uses, samples), samples)
 
 
 def smoothed(given: Given, side: str, other: str, samples: int, discount: Fraction) -> Fraction:
-    """p(other | side) among `ODD` [Foster, Kuhn & Johnson 2006], whose discounts go where others are seen."""
+    """p(other | side) among `ODD`, smoothed by [Foster, Kuhn & Johnson 2006]."""
     own = [rule for rule in ODD if getattr(rule, side) == getattr(given, side)]
     backing = [rule for rule in ODD if getattr(rule, other) == getattr(given, other)]
     back_off = sum(_seen(rule, samples) for rule in backing) / sum(_seen(rule, samples) for rule in ODD)

@@ -11,7 +11,7 @@ Links = Iterable[tuple[int, int]]
 
 
 def link_counts(pairs: Iterable[tuple[list[str], list[str], Links]]) -> Counter[tuple[str | None, str | None]]:
-    """c(f, e) over all links; a word without any is linked to NULL."""
+    """c(f, e) over all links; an unlinked word is linked to NULL."""
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for source, target, links in pairs:
         linked = list(links)

@@ -1,4 +1,4 @@
-"""Parsers of the formats, written from what the decoders read and not from what writes it."""
+"""Parsers of the export formats, written from the decoders' documentation and not from the writers."""
 
 import gzip
 import math
@@ -10,7 +10,7 @@ import zstandard
 
 
 class Parsed(NamedTuple):
-    """A rule: words, and nonterminals as rules have them; its links; its values by name, as plain numbers."""
+    """A parsed rule: words, numbered nonterminals, links, and values by name on a linear scale."""
 
     source: tuple[str | int, ...]
     target: tuple[str | int, ...]
@@ -38,7 +38,9 @@ def links(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
-    """A side whose nonterminals are `[X,1]`; any other word in brackets is one too, to cdec, and so an error."""
+    """A side with nonterminals such as `[X,1]`; any other bracketed word is an error, because cdec reads a
+    nonterminal.
+    """
     symbols: list[str | int] = []
     for symbol in side.split(" "):
         match = re.fullmatch(r"\[(.*)\]", symbol)
@@ -53,7 +55,7 @@ def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
     return tuple(symbols)
 
 
-# What cdec's lexer of grammars takes for a number.
+# Characters that cdec's grammar lexer takes for part of a number.
 CDEC_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*([eE][-+]*[0-9]+)?)?")
 
 CDEC_NAMES = {
@@ -151,7 +153,7 @@ def moses(line: str, names: list[str]) -> Parsed:
     assert names[:4] == [
         f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
     ]
-    # The decoder takes the logarithm of each score, whose weight it then multiplies with it.
+    # The decoder multiplies the logarithm of each score by its weight.
     read = dict(zip(names, map(float, scores.split(" ")), strict=True))
     values = {name: value if is_logarithm(name) else math.log(value) for name, value in read.items()}
     for name, count in zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True):

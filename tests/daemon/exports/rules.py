@@ -1,4 +1,4 @@
-"""Rules of one's own in a scratch database, written in a format."""
+"""Write chosen rules in a format, through a scratch database."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -51,11 +51,11 @@ ODD = [
     Given("[X,1] c [X,2] [X,3]", "[X,2] z [X,3] [X,1]", 3, "1-1"),
     Given("[X3,1] c [X,1]", "z [X,1] [X3,1]", 2, "0-2"),
 ]
-"""Rules that a format could write wrongly: odd words, several nonterminals, no links, high counts."""
+"""Rules that are easy to write wrongly: odd words, several nonterminals, no links, high counts."""
 
 
 class Source:
-    """As much of a snapshot as an export needs."""
+    """The parts of a snapshot that an export needs."""
 
     def __init__(self, rules: Sequence[Given], pairs: Sequence[tuple[str, str, str]] = PAIRS) -> None:
         self.rules = rules

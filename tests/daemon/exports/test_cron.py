@@ -1,4 +1,4 @@
-"""Cron expressions have the dates that Vixie cron gives them, also when clocks change."""
+"""Cron expressions have the dates of Vixie cron, including at clock changes."""
 
 from datetime import UTC, datetime
 from itertools import islice
@@ -78,8 +78,8 @@ def test_an_expression_has_these_dates(expression: str, expected: str) -> None:
     assert [f"{time:%Y-%m-%d %H:%M}" for time in found] == dates
 
 
-# In Berlin clocks go from 02:00 to 03:00 on 29 March 2026, and from 03:00 to 02:00 on 25 October.
-# In New York they go from 02:00 to 03:00 on 8 March, and from 02:00 to 01:00 on 1 November.
+# In Berlin clocks go from 02:00 to 03:00 on 29 March 2026, and from 03:00 to 02:00 on 25 October. In New York they go
+# from 02:00 to 03:00 on 8 March, and from 02:00 to 01:00 on 1 November.
 CLOCK_CHANGES = [
     ("30 2 * * *", "Europe/Berlin", "2026-03-28 00:00", "03-28 02:30+0100, 03-29 03:00+0200, 03-30 02:30+0200"),
     ("0 2,3 * * *", "Europe/Berlin", "2026-03-28 12:00", "03-29 03:00+0200, 03-30 02:00+0200, 03-30 03:00+0200"),
@@ -109,7 +109,7 @@ def test_clock_changes_neither_lose_nor_repeat_a_run(expression: str, zone: str,
 
 
 @pytest.mark.parametrize("minutes", [31, 45, 59, 61, 75, 89])
-def test_a_run_of_the_repeated_hour_is_over_whenever_the_next_one_is_computed(minutes: int) -> None:
+def test_a_run_in_the_repeated_hour_is_not_repeated_by_a_later_computation(minutes: int) -> None:
     # The run was at 00:30 UTC; until 02:00 UTC the clock shows times before 03:00.
     now = datetime(2026, 10, 25, minutes // 60, minutes % 60, tzinfo=UTC)
     assert next(cron_runs("30 2 * * *", ZoneInfo("Europe/Berlin"), now)) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
@@ -133,7 +133,7 @@ def test_a_run_of_the_repeated_hour_is_over_whenever_the_next_one_is_computed(mi
         ("", "expected minute, hour"),
     ],
 )
-def test_a_wrong_expression_is_refused_with_the_reason(expression: str, reason: str) -> None:
+def test_an_invalid_expression_is_refused_with_the_reason(expression: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         next(cron_runs(expression, ZoneInfo("UTC"), datetime.now(UTC)))
 
@@ -144,7 +144,7 @@ def test_an_unknown_time_zone_is_refused(name: str) -> None:
         read_zone(name)
 
 
-def test_an_interval_runs_in_whole_spans_after_the_run_that_was_due() -> None:
+def test_an_interval_runs_at_whole_multiples_after_a_due_run() -> None:
     job = ExportJob(name="a", to="/tmp/a", every="6h", timezone="Europe/Berlin")
     due = datetime(2026, 3, 28, 20, tzinfo=UTC)
     assert [f"{time:%d %H:%M%z}" for time in islice(job.runs_after(due, due), 2)] == ["29 04:00+0200", "29 10:00+0200"]

@@ -1,4 +1,4 @@
-"""The configuration for Datasette: questions that run, over the store's file."""
+"""The Datasette configuration: its queries run on the store's file."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_pat
     assert "Standard error of" in get("/grammar/rule_changes")
 
 
-def test_it_is_for_files(hierogram: Run) -> None:
+def test_only_files_are_supported(hierogram: Run) -> None:
     ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err

@@ -1,4 +1,4 @@
-"""Two exports compared, and the commands that do it."""
+"""Comparison of two exports, and its commands."""
 
 import json
 from pathlib import Path
@@ -49,8 +49,8 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"fragments", "pcfg"}))
-def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, format: str) -> None:
-    """To Moses, who writes nonterminals without numbers, they are all that does."""
+def test_links_of_nonterminals_distinguish_rules(store: Store, tmp_path: Path, format: str) -> None:
+    """Moses writes nonterminals without numbers, so only the links distinguish such rules."""
     straight, crossed = ("a [X,1] [X,2]", "x [X,1] [X,2]"), ("a [X,1] [X,2]", "x [X,2] [X,1]")
     options = ExportOptions(current_sample=True, format=format, max_scope=None)
     commit(store, [], [delta(*straight, 3), delta(*crossed, 5)])
@@ -64,14 +64,14 @@ def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, fo
     assert (found.most_changed[0].source, found.most_changed[0].target) == crossed
 
 
-def test_rules_that_a_format_writes_alike_are_one(store: Store, tmp_path: Path) -> None:
+def test_rules_with_equal_text_in_a_format_are_merged(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
     export(store, tmp_path / "a.moses", ExportOptions(current_sample=True, format="moses"))
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
 
-def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
+def test_exports_that_cannot_be_compared_are_reported(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("a", "x", 3)])
     export(store, tmp_path / "a", ExportOptions(current_sample=True, format="cdec"))
     export(store, tmp_path / "b", ExportOptions(current_sample=True, format="tsv"))
@@ -102,7 +102,7 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     said = hierogram("diff", f"grammars/{first}", "grammars/latest")
     assert said.code == 1
     assert " removed" in said.out
-    # What was saved to a file has a title above each table.
+    # In a saved file each table has a title.
     titles = ("removed, those with the highest counts first", "before\tafter\tsource\ttarget")
     assert "\n".join(titles) in said.out
     assert json.loads(hierogram("diff", f"grammars/{first}", "grammars/latest", "--json").out)["removed"] > 0
@@ -114,7 +114,7 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     assert hierogram("export", "--sentences", "more").code == 2
 
 
-def test_what_moved_by_more_than_its_error_is_told_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta(side, "x", 1, 20) for side in "abc"])
     query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
@@ -123,7 +123,7 @@ def test_what_moved_by_more_than_its_error_is_told_from_noise(store: Store, stor
     query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
     export(store, tmp_path / "after", options)
     found = compare(tmp_path / "before", tmp_path / "after", 10)
-    # Standard errors of the differences are near √2, and √0.05 for the rule that was added.
+    # Standard errors of the differences are near √2, and √0.05 for the added rule.
     assert (found.same, found.changed, found.added) == (1, 2, 1)
     assert found.news == 2
     assert [(rule.source, rule.after) for rule in found.most_news] == [

@@ -1,4 +1,4 @@
-"""What docs/exports.md says is so."""
+"""The examples and tables of docs/exports.md are correct."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ def test_the_tables_are_complete() -> None:
     assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
 
 
-def test_the_configuration_is_taken(tmp_path: Path) -> None:
+def test_the_configuration_is_valid(tmp_path: Path) -> None:
     [block] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     (tmp_path / "hierogram.toml").write_text(block)
     [job] = load_configuration(tmp_path / "hierogram.toml").exports

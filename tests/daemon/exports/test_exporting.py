@@ -1,4 +1,4 @@
-"""Exports from a store: one snapshot, whole or not at all, and a manifest that tells the truth."""
+"""Exports from a store: one snapshot, complete or absent, with a correct manifest."""
 
 import hashlib
 import io
@@ -39,7 +39,7 @@ def sides(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("drawn", [False, True])
-def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
+def test_an_export_contains_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.cdec.gz"
     manifest = export(learned, path, replace(ALL, current_sample=drawn, posterior_mean=not drawn))
     stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
@@ -65,16 +65,16 @@ def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Pa
         links = parsers.links(row["alignment"])
         assert not any(source[i].startswith("[X,") or target[j].startswith("[X,") for i, j in links)
         inside += row["count"] * len(links)
-    # No rule of these pairs has two alignments, so that the most frequent one stands for all uses.
+    # No rule of these pairs has two alignments, so the most frequent alignment covers all uses.
     links_of_pairs = sum(len(line.split(" ||| ")[2].split()) for line in LINES)
     if drawn:
         assert inside == pytest.approx(links_of_pairs)
     else:
-        # What is negligible for a pair is not counted.
+        # Uses that are negligible for a pair are not counted.
         assert 0.7 * links_of_pairs < inside < 1.001 * links_of_pairs
 
 
-def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: Path) -> None:
+def test_lexical_weights_follow_the_definition(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.jsonl"
     export(learned, path, replace(ALL, format="jsonl"))
     counts = link_counts(
@@ -100,7 +100,7 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("least", [MIN_EXPECTED, 50.0, 1e6])
-def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
+def test_counts_are_translation_weights_unless_means_or_draws_are_requested(
     learned: Store, tmp_path: Path, least: float
 ) -> None:
     path = tmp_path / "g.jsonl"
@@ -131,7 +131,7 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
     assert {sides for sides, row in rows.items() if row["minimal"]} == minimal
     expected = {sides for sides, rule in stored.items() if rule.expected_uses} - unasked
     assert set(rows) - expected
-    # Some are compositions alone; they have links and a shape, too.
+    # Some rules are only compositions; they also have links and a shape.
     new = {sides: row for sides, row in rows.items() if sides in set(composed) - expected - minimal}
     assert len(new) > 1
     for (source, target), row in new.items():
@@ -139,7 +139,7 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
         shape = rule.scope, rule.nonterminals, rule.source_terminals
         assert (row["scope"], row["nonterminals"], row["source_words"]) == shape
         assert row["alignment"]
-    # Rules of minimal derivations alone have their links, too: most of them are a word and its translation.
+    # Rules that occur only in minimal derivations also have links; most are a word and its translation.
     alone = [row for sides, row in rows.items() if sides in minimal - expected - set(composed)]
     pairs = [row["alignment"] for row in alone if row["source_words"] == row["target_words"] == 1 + row["nonterminals"]]
     assert pairs
@@ -153,21 +153,21 @@ def test_counts_are_weights_for_translating_unless_means_or_draws_are_asked_for(
 
 
 @pytest.mark.slow
-def test_compositions_of_pairs_that_are_read_apart_come_twice(
+def test_compositions_of_pairs_read_in_parts_are_the_same(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ExportOptions(min_expected=50.0)
     export(learned, tmp_path / "together.jsonl", options)
     monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
     export(learned, tmp_path / "apart.jsonl", options)
-    # Where all share a place in the table of those that were met, none is left out too soon.
+    # If all n-grams share one slot of the seen table, none is discarded too early.
     monkeypatch.setattr("hierogram.daemon.exports.scratch._BUCKETS", 1)
     export(learned, tmp_path / "crowded.jsonl", options)
     together, apart, crowded = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart", "crowded"))
     assert together == apart == crowded
 
 
-def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Path) -> None:
+def test_counts_are_means_on_request(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
     manifest = export(learned, path, ExportOptions(max_scope=None, posterior_mean=True))
     assert manifest.options["smoothing"] == 0
@@ -181,7 +181,7 @@ def test_counts_are_means_where_they_are_asked_for(learned: Store, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path) -> None:
+def test_the_rules_of_one_corpus_are_recounted(learned: Store, tmp_path: Path) -> None:
     before = rules_of(learned)
     (tmp_path / "more").write_text(
         "une porte ||| a door ||| 0-0 1-1\nla porte verte ||| the green door ||| 0-0 1-2 2-1\n"
@@ -214,7 +214,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
 
 
 @pytest.mark.database("sqlite")
-def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
+def test_the_manifest_is_correct(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.gz"
     position = learned.position()
     manifest = export(learned, path, ExportOptions(min_count=2, format="moses", current_sample=True))
@@ -232,7 +232,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     assert [left["filter"] for left in written["filters"]] == ["count ≥ 2", "scope ≤ 2"]
     assert written["filters"][0]["before"] == learned.status().rules_in_use
     assert written["filters"][1]["after"] == written["rules"]
-    # Recording that the export has begun is the one transaction between.
+    # Recording the start of the export is the one transaction in between.
     assert written["position"] == position + 1
     [recorded] = learned.exports()
     assert (recorded.state, recorded.rules, recorded.sha256) == ("done", manifest.rules, manifest.sha256)
@@ -252,15 +252,15 @@ def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, n
     assert len(parsers.lines(tmp_path / "1" / name)) == first.rules
 
 
-def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_shows_the_state_at_its_start(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rules_of(learned)
     load = Scratch.load
 
-    def learn_meanwhile(self: Scratch, *arguments: Any) -> None:
+    def learn_during_the_export(self: Scratch, *arguments: Any) -> None:
         learn(learned, sweeps=4)
         load(self, *arguments)
 
-    monkeypatch.setattr(Scratch, "load", learn_meanwhile)
+    monkeypatch.setattr(Scratch, "load", learn_during_the_export)
     export(learned, tmp_path / "g", ALL)
     found = {
         rule: round(parsers.cdec(line).values["count"])
@@ -270,7 +270,7 @@ def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, mon
     assert rules_of(learned) != before
 
 
-def test_a_failed_export_leaves_nothing_but_its_record(
+def test_a_failed_export_leaves_only_its_record(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "folder" / "g.gz"
@@ -291,7 +291,7 @@ def test_a_failed_export_leaves_nothing_but_its_record(
 
 
 @pytest.mark.database("sqlite")
-def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
         export(learned, tmp_path / "nowhere" / "g.gz")
     assert learned.exports() == []
@@ -353,7 +353,7 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
 
 
 @pytest.mark.database("sqlite")
-def test_a_run_in_a_format_of_another_kind_of_grammar_is_recorded(learned: Store, tmp_path: Path) -> None:
+def test_an_export_in_another_kind_s_format_is_recorded(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(
         ExportError, match=r"cannot be exported as fragments: there are cdec, .*, shortlist, .*, ttable$"
     ):
@@ -364,13 +364,13 @@ def test_a_run_in_a_format_of_another_kind_of_grammar_is_recorded(learned: Store
 
 
 @pytest.mark.database("sqlite")
-def test_a_grammar_of_which_no_rule_is_left_is_written(learned: Store, tmp_path: Path) -> None:
+def test_a_grammar_without_remaining_rules_is_written(learned: Store, tmp_path: Path) -> None:
     assert export(learned, tmp_path / "g.gz", ExportOptions(min_count=1e6)).rules == 0
     assert parsers.lines(tmp_path / "g.gz") == []
 
 
 @pytest.mark.database("sqlite")
-def test_to_a_stream(learned: Store, tmp_path: Path) -> None:
+def test_export_to_a_stream(learned: Store, tmp_path: Path) -> None:
     stream = io.BytesIO()
     manifest = export_to(learned, stream, ALL)
     export(learned, tmp_path / "g", ALL)

@@ -1,4 +1,4 @@
-"""Filters leave out what they say, in their order; each is checked against a slow reference."""
+"""Filters, each checked against a slow reference."""
 
 from itertools import product
 from pathlib import Path
@@ -58,7 +58,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", sorted(SINGLE))
-def test_each_filter_by_itself(tmp_path: Path, name: str) -> None:
+def test_each_filter_alone(tmp_path: Path, name: str) -> None:
     value, condition = SINGLE[name]
     found, counts = kept(tmp_path, **{name: value})
     wanted = {(given.source, given.target) for given in RULES if condition(given, rule_of(given))}
@@ -67,14 +67,14 @@ def test_each_filter_by_itself(tmp_path: Path, name: str) -> None:
     assert [(before, after) for _, before, after in counts] == [(len(RULES), len(wanted))]
 
 
-def test_where_no_rule_has_links_words_on_both_sides_have_to_do(tmp_path: Path) -> None:
+def test_rules_must_have_words_on_both_sides_if_none_has_links(tmp_path: Path) -> None:
     rules = [Given("a [X,1]", "[X,1] x"), Given("a", "x"), Given("a [X,1]", "[X,1]"), Given("[X,1]", "[X,1] x")]
     path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", hiero=True, max_scope=None))
     assert len(parsers.lines(path)) == 3
     assert counts[3].filter.startswith("words on both sides")
 
 
-def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
+def test_the_preset_combines_all_constraints(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, hiero=True)
     wanted = set()
     for given_rule in RULES:
@@ -92,7 +92,7 @@ def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
     assert [before for _, before, _ in counts[1:]] == [after for *_, after in counts[:-1]]
 
 
-def test_the_best_of_a_source_side(tmp_path: Path) -> None:
+def test_the_best_rules_of_a_source_side(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, per_source=2, min_count=2)
     wanted = set()
     for source in SIDES:
@@ -102,7 +102,7 @@ def test_the_best_of_a_source_side(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 of a source side", counts[0][2], len(wanted))
 
 
-def test_probabilities_are_those_among_all_rules(tmp_path: Path) -> None:
+def test_probabilities_are_relative_to_all_rules(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
     features = ("p_target_given_source", "p_source_given_target")
     options = ExportOptions(format="tsv", features=features, smoothing=0, min_count=3, per_source=1)
@@ -111,20 +111,20 @@ def test_probabilities_are_those_among_all_rules(tmp_path: Path) -> None:
     assert (float(row[-2]), float(row[-1])) == (6 / 8, 6 / 16)
 
 
-def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None:
+def test_averaged_counts_are_filtered_by_the_written_values(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2)]
     path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), min_count=0.75), samples=8)
     assert [line.split("\t")[-1] for line in parsers.lines(path)[1:]] == ["0.75"]
 
 
-def test_unknown_options_are_told() -> None:
+def test_unknown_options_are_reported() -> None:
     for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "vmap", "features": ("count",)}, {"x": 1}):
         with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Unexpected"):
             from_plain(ExportOptions, wrong)
 
 
 def fits(side: Side, words: list[str]) -> bool:
-    """Whether the side derives some span of the words, by trying everything."""
+    """Whether the side matches some span of the words, by brute force."""
 
     def ends(start: int, rest: Side) -> bool:
         if not rest:
@@ -143,14 +143,14 @@ sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_si
 @pytest.mark.slow
 @given(symbols, sentences)
 @settings(max_examples=400)
-def test_what_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:
+def test_rules_that_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:
     number = iter(range(1, 10))
     parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
     found = TestSet(" ".join(words) for words in test_set).matches(render_side(parsed))
     assert list(found) == [k for k, words in enumerate(test_set) if fits(parsed, words)]
 
 
-def test_a_frequent_word_is_looked_for_only_where_the_rarest_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: pytest.MonkeyPatch) -> None:
     class Places(dict[int, list[int]]):
         asked = 0
 
@@ -162,7 +162,7 @@ def test_a_frequent_word_is_looked_for_only_where_the_rarest_is(monkeypatch: pyt
     monkeypatch.setattr(TestSet, "_find", lambda test_set, run: Places(find(test_set, run)))
     test_set = TestSet(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
     assert list(test_set.matches("the [X,1] rare")) == [501, 503, 505]
-    # Both runs are asked for in the six sentences with the rare word, and in no other.
+    # Both runs are searched in the six sentences with the rare word, and in no other.
     assert Places.asked == 12
     assert next(test_set.matches("the [X,1]")) == 0
     assert Places.asked == 13

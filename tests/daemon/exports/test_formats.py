@@ -1,4 +1,4 @@
-"""Every format is read back by a parser of its own, and says what a slow reference says."""
+"""Every format is read back by an independent parser and compared with a slow reference."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.rules import Rule, parse_side
 
 
 def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = True) -> None:
-    """All rules, in their order, and every value that the format has."""
+    """Check all rules, their order, and every value of the format."""
     rules = sorted(ODD, key=lambda given: (given.source.encode(), given.target.encode()))
     by_sides = {(parse_side(given.source), parse_side(given.target)): given for given in rules}
     assert {(rule.source, rule.target) for rule in found} == set(by_sides)
@@ -89,7 +89,8 @@ def test_moses(tmp_path: Path) -> None:
     check([parsers.moses(line, names) for line in parsers.lines(path)], links=True, order=False)
     options = ExportOptions(format="moses", max_scope=None, features=tuple(names[:4]), smoothing=0)
     path, _, _ = write(tmp_path, ODD, options, name="four")
-    # Words a and x are only linked to each other; b is linked to y once and to z once, y to b once and once to nothing.
+    # Words a and x are only linked to each other; b is linked to y once and to z once, y to b once and once to
+    # nothing.
     wanted = "a [X][X] b [X] ||| x [X][X] y [X] ||| 1 0.5 0.75 0.5 ||| 0-0 1-1 2-2 ||| 3 4 3 ||| |||"
     assert [line for line in parsers.lines(path) if line.startswith("a [X][X] b [X] ||| x [X][X] y")] == [wanted]
     glue = [line.split(" ||| ") for line in parsers.lines(tmp_path / "g.glue")]
@@ -101,7 +102,7 @@ def test_moses(tmp_path: Path) -> None:
 
 
 class Decoder(NamedTuple):
-    """What a decoder scores by a configuration: a rule's line, a glue rule, a target word, an unknown word, ln p."""
+    """Scores of a decoder by its configuration: a rule's line, a glue rule, a target word, an unknown word, ln p."""
 
     rule: Callable[[str], float]
     glue: float
@@ -145,7 +146,7 @@ def as_joshua(folder: Path, named: bool = False) -> Decoder:
         values = line.split(" ||| ")[3].split(" ")
         if named:
             return sum(weights[name] * float(value) for name, value in (one.split("=") for one in values))
-        # Values without a name change their sign when they are read.
+        # Unnamed values are negated when they are read.
         return sum(weights[f"{owner}_{place}"] * -float(value) for place, value in enumerate(values))
 
     glue = score(parsers.lines(folder / "g.glue")[1], "glue")
@@ -185,7 +186,7 @@ READERS = {"cdec": as_cdec, "joshua": as_joshua, "thrax": partial(as_joshua, nam
 
 
 @pytest.mark.parametrize("format", READERS)
-def test_decoders_score_by_their_configuration_as_we_do(
+def test_decoders_score_by_their_configuration_as_our_decoder_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     random = Random(1)
@@ -199,7 +200,7 @@ def test_decoders_score_by_their_configuration_as_we_do(
     names = FORMATS[format].features
     wanted = []
     for values in (expected(given).values for given in ODD):
-        # Words that no pair links have no lexical weight to compare.
+        # Words without links in any pair have no lexical weight to compare.
         if all(values[name] > 0 for name in names if parsers.is_logarithm(name)):
             terms = ((name, math.log(values[name]) if parsers.is_logarithm(name) else values[name]) for name in names)
             wanted.append(sum(DEFAULT_WEIGHTS[name] * value for name, value in terms))
@@ -225,7 +226,7 @@ def test_json_lines(tmp_path: Path, samples: int) -> None:
 
 def test_tab_separated_values(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="tsv", max_scope=None))
-    # The default dialect but for the delimiter, as spreadsheets and pandas.read_csv(sep="\t") have it.
+    # The default dialect except for the delimiter, as read by spreadsheets and pandas.read_csv(sep="\t").
     head, *rows = csv.reader(parsers.content(path).decode().splitlines(keepends=True), delimiter="\t")
     assert '"q" {x} \'' in [row[1] for row in rows]
     typed = [
@@ -259,7 +260,7 @@ def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None
 
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet"])
-def test_an_empty_grammar_is_written_too(tmp_path: Path, format: str) -> None:
+def test_an_empty_grammar_is_written(tmp_path: Path, format: str) -> None:
     path, written, counts = write(tmp_path, ODD, ExportOptions(format=format, min_count=1e6))
     assert written[0] == 0
     assert path.exists()

@@ -1,4 +1,4 @@
-"""Lexicons leave out words that contain Unicode spaces, at which their readers would divide a line."""
+"""Lexicons omit words with Unicode spaces, at which their readers would split a line."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ SPACES = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace() and
 PRINTABLE = [space for space in SPACES if space > "\x85" and space not in "\u2028\u2029"]
 
 
-def test_the_pattern_has_all_characters_at_which_python_divides_text() -> None:
+def test_the_pattern_has_all_characters_at_which_python_splits_text() -> None:
     import duckdb
 
     with duckdb.connect() as connection:
@@ -31,7 +31,7 @@ def test_the_pattern_has_all_characters_at_which_python_divides_text() -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("format", FILES)
-def test_words_with_unicode_spaces_are_left_out_and_counted(store: Store, tmp_path: Path, format: str) -> None:
+def test_words_with_unicode_spaces_are_omitted_and_counted(store: Store, tmp_path: Path, format: str) -> None:
     odd = [f"mot{space}{k}" for k, space in enumerate(PRINTABLE)]
     rows = [
         pair(" ".join(odd), " ".join(f"w{k}" for k in range(len(odd))), " ".join(f"{k}-{k}" for k in range(len(odd))))

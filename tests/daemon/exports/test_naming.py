@@ -1,4 +1,4 @@
-"""How an export is written follows from its name, its options and the kind of grammar; contradictions are refused."""
+"""Format and file names follow from an export's name, options and kind of grammar; contradictions are refused."""
 
 from pathlib import Path
 
@@ -66,19 +66,19 @@ def test_contradictions_are_refused(path: str, options: ExportOptions, told: str
         decided(options, PHRASES, Path(path))
 
 
-def test_the_usual_format_is_one_of_the_kind_of_grammar() -> None:
+def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
     assert decided(ExportOptions(), FRAGMENTS).ending == ".fragments.zst"
     with pytest.raises(ExportError, match=r"a store of trees cannot be exported as moses: there are fragments, pcfg"):
         decided(ExportOptions(format="moses"), FRAGMENTS)
 
 
-def test_decoders_read_what_is_written_for_them() -> None:
-    """Moses, cdec and Joshua read gzip, and nothing else that is compressed."""
+def test_decoders_can_read_their_formats() -> None:
+    """Moses, cdec and Joshua read gzip, and no other compression."""
     assert {FORMATS[name].compression for name in ("cdec", "moses", "joshua", "thrax")} == {GZIP}
 
 
 @pytest.mark.parametrize("format", ["cdec", "joshua", "thrax", "moses", "bicleaner", "ttable"])
-def test_options_that_compress_for_no_reader_are_refused(format: str) -> None:
+def test_compression_that_the_reader_does_not_support_is_refused(format: str) -> None:
     with pytest.raises(OptionError, match=f"programs that read {format} cannot read zstd"):
         ExportOptions(format=format, compression="zstd")
     with pytest.raises(UsageError, match="programs that read cdec cannot read zstd"):
@@ -118,7 +118,7 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("to", [("-o", "g.tsv"), ("-o", "-"), ("--to", "versions")])
-def test_a_grammar_without_a_rule_is_warned_of(learned_url: str, hierogram: Run, to: tuple[str, ...]) -> None:
+def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: tuple[str, ...]) -> None:
     ran = hierogram("--store", learned_url, "export", *to, "--min-count", "1e6")
     assert ran.code == 0
     assert "hierogram: no rule is left: the last went by count ≥ 1e+06\n" in ran.err
@@ -141,7 +141,7 @@ def test_a_grammar_without_a_rule_is_warned_of(learned_url: str, hierogram: Run,
         (("-o", "folder/"), "--output: folder/ names a folder"),
     ],
 )
-def test_the_command_refuses_what_goes_against_itself(
+def test_contradictory_options_of_the_command_are_refused(
     learned_url: str, hierogram: Run, arguments: tuple[str, ...], told: str
 ) -> None:
     before = set(Path.cwd().iterdir())

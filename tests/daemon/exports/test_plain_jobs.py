@@ -1,4 +1,4 @@
-"""Jobs of the schedule are plain values: nothing that a store holds is executed."""
+"""Scheduled jobs are plain values: nothing stored in the database is executed."""
 
 import json
 import logging

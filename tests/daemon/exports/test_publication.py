@@ -1,4 +1,4 @@
-"""Files and versions appear whole, whatever happens to the process that writes them."""
+"""Files and versions appear complete, even if the writing process is killed."""
 
 import gzip
 import hashlib
@@ -52,8 +52,8 @@ while True:
 """
 
 
-def test_a_new_version_sorts_behind_all_others(tmp_path: Path) -> None:
-    """Also within a second, after older ones have left, and when the clock has been set back."""
+def test_a_new_version_sorts_after_all_others(tmp_path: Path) -> None:
+    """This holds within one second, after older versions are deleted, and when the clock is set back."""
     moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
     made = []
     for wait in (0, 0, 0, -3600, 1):
@@ -67,7 +67,7 @@ def test_a_new_version_sorts_behind_all_others(tmp_path: Path) -> None:
     assert [path.name for path in versions(tmp_path, "news")] == made[1:]
 
 
-def test_files_are_on_the_disk_before_they_have_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[tuple[str, list[str]]] = []
 
     def sync(path: Path) -> None:
@@ -83,7 +83,7 @@ def test_files_are_on_the_disk_before_they_have_their_names(tmp_path: Path, monk
     assert synced == [("new-a", []), ("new-b", []), ("final", ["a", "b"])]
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with appearing(path) as file:
         file.write(b"half")
@@ -96,7 +96,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with ThreadPoolExecutor(1) as pool:
@@ -127,7 +127,7 @@ def interrupt(path: Path) -> None:
 
 
 def check_whole(folder: Path) -> int:
-    """Everything that is to be seen is whole; returns the number of versions."""
+    """Check that every visible file is complete, and return the number of versions."""
     seen = [path for path in (folder / "versions").iterdir() if not path.name.startswith(".")]
     found = [path for path in seen if path.name != "latest"]
     for version in found:
@@ -152,7 +152,7 @@ def check_whole(folder: Path) -> int:
 
 @contextmanager
 def exporter(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has begun to export, killed at the end."""
+    """A process that has started to export, killed at the end."""
     process = subprocess.Popen([sys.executable, "-c", EXPORTER, url, str(folder)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:
@@ -170,7 +170,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         commit(store, [], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
     (folder / "file").mkdir()
     (folder / "versions").mkdir()
-    # The first one shows how long both exports take, the others die somewhere on the way.
+    # The first round shows how long both exports take; the others are killed somewhere in between.
     with exporter(url, folder) as process:
         started = time.monotonic()
         assert process.stdout.readline() == b"done\n"
@@ -192,7 +192,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         assert check_whole(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):
-            # Only what was renamed to be removed has no lock, and goes after a minute.
+            # Only a version that was renamed for removal has no lock, and is removed after a minute.
             assert not (hidden / "lock").exists()
         assert {row.state for row in store.exports(1_000)} <= {"done", "running"}
         store.close_abandoned_exports()
@@ -200,17 +200,17 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_killing_the_exporter_leaves_nothing_in_part(tmp_path: Path) -> None:
+def test_killing_the_exporter_leaves_nothing_incomplete(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 5, 1)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_killing_the_exporter_many_times_leaves_nothing_in_part(tmp_path: Path) -> None:
+def test_killing_the_exporter_many_times_leaves_nothing_incomplete(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 200, 2)
 
 
-def test_leftovers_of_the_dead_are_cleared_and_those_of_the_living_stay(tmp_path: Path) -> None:
+def test_leftovers_of_dead_processes_are_removed_and_those_of_live_ones_kept(tmp_path: Path) -> None:
     with working_folder(tmp_path, "news") as living:
         dead = tmp_path / ".news.dead.tmp"
         dead.mkdir()
@@ -231,7 +231,7 @@ def test_leftovers_of_the_dead_are_cleared_and_those_of_the_living_stay(tmp_path
     assert not living.exists()
 
 
-def test_one_writer_for_each_name(tmp_path: Path) -> None:
+def test_each_name_has_one_writer(tmp_path: Path) -> None:
     with only_one(tmp_path, "a"), only_one(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
         only_one(tmp_path, "a").__enter__()
     with only_one(tmp_path, "a"):
@@ -246,7 +246,7 @@ def make_version(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def test_versions_retire_by_number_and_by_age(tmp_path: Path) -> None:
+def test_versions_retire_by_number_and_age(tmp_path: Path) -> None:
     names = ["news-20260101T000000Z", "news-20260102T000000Z", "news-20260102T000000Z-2", "news-20260103T000000Z"]
     made = [make_version(tmp_path, name) for name in names]
     other = make_version(tmp_path, "news-old-20260101T000000Z")
@@ -256,7 +256,7 @@ def test_versions_retire_by_number_and_by_age(tmp_path: Path) -> None:
     assert [path.name for path in versions(tmp_path, "news")] == [*names, "news-20260104T000000Z"]
     now = datetime(2026, 1, 4, 12, tzinfo=UTC)
     gone = retire(Versions(tmp_path, "news", 3, timedelta(days=2)), now)
-    # The oldest would go, but it is what `latest` shows.
+    # The oldest version has expired, but `latest` points to it.
     assert set(gone) == {made[1], made[2]}
     assert made[0].exists()
     assert other.exists()

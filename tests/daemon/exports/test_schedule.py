@@ -1,4 +1,4 @@
-"""Exports on a schedule: missed runs happen once, in order, and each is recorded."""
+"""Scheduled exports: missed runs happen once, in order, and each run is recorded."""
 
 import json
 import time
@@ -32,7 +32,7 @@ from hierogram.storage.store import Store, open_store
 
 
 class Runs:
-    """Runs what is due, at times of its own, and keeps the results."""
+    """Runs due jobs at simulated times and keeps the results."""
 
     def __init__(self, store: Store) -> None:
         self.results: list[tuple[str, Published | None, Exception | None]] = []
@@ -57,7 +57,7 @@ def runs(store: Store) -> Runs:
 
 @pytest.fixture
 def store(store: Store) -> Store:
-    """The empty store, with a rule."""
+    """An empty store with one rule."""
     commit(store, [], [delta("a", "x", 3)])
     return store
 
@@ -67,7 +67,7 @@ def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
 
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:
-    """Set the next run to a time that is over."""
+    """Set the next run to a time in the past."""
     query(
         url,
         "UPDATE scheduled_jobs SET next_run = :then WHERE name = :name",
@@ -108,7 +108,7 @@ def test_two_jobs_in_two_time_zones_across_a_clock_change(store: Store, tmp_path
     for halves in range(2 * 40):
         runs.now = start + halves * timedelta(minutes=30)
         ran += [f"{name} {runs.now:%d %H:%M}" for name in runs()]
-    # In both zones the clock skips the hour of the run, which ends at 01:00 UTC; after that summer time holds.
+    # In both zones the clock skips the hour of the run, which ends at 01:00 UTC; then daylight saving time applies.
     assert ran == ["berlin 29 01:00", "lisbon 29 01:00", "berlin 30 00:30", "lisbon 30 00:30"]
 
 
@@ -139,7 +139,7 @@ def test_jobs_of_other_processes_are_noticed(store: Store, store_url: str, tmp_p
     assert list_jobs(store) == []
 
 
-def test_a_failed_run_leaves_the_earlier_version(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_a_failed_run_keeps_the_earlier_version(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     made = run_job(store, job(tmp_path))
     add_job(store, job(tmp_path, corpus="missing"))
     make_due(store_url, "news")
@@ -154,7 +154,7 @@ def test_a_failed_run_leaves_the_earlier_version(store: Store, store_url: str, t
     assert status.path == str(made.folder / made.manifest.file)
 
 
-def test_a_job_that_becomes_due_while_it_runs_is_left_out(store: Store, tmp_path: Path, runs: Runs) -> None:
+def test_a_job_that_becomes_due_while_it_runs_is_skipped(store: Store, tmp_path: Path, runs: Runs) -> None:
     start = datetime.now(UTC)
     add_job(store, job(tmp_path, every="1m"))
     runs.now = start + timedelta(minutes=2)
@@ -176,7 +176,7 @@ def test_two_schedules_run_a_due_job_once(store: Store, store_url: str, tmp_path
     assert runs() == []
 
 
-def test_an_interrupted_run_and_what_was_due_after_it_run_at_the_next_start(
+def test_interrupted_and_later_due_runs_happen_at_the_next_start(
     store: Store, store_url: str, tmp_path: Path, runs: Runs
 ) -> None:
     for name in ("a", "b"):
@@ -208,7 +208,7 @@ def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
 
 
 def dead_process() -> str:
-    """A process of this machine that has ended, as the store names it."""
+    """The store's name for a process of this machine that has ended."""
     import subprocess
     import sys
 
@@ -263,7 +263,7 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
         ([{"name": "b", "to": "added"}], "exports.0.to: .*: job 'added' writes to this folder too"),
     ],
 )
-def test_jobs_that_cannot_run_beside_others_are_refused(
+def test_jobs_that_conflict_with_others_are_refused(
     store: Store, tmp_path: Path, jobs: list[dict[str, str]], told: str
 ) -> None:
     add_job(store, job(tmp_path, "added"))
@@ -292,7 +292,7 @@ def test_added_jobs_that_share_a_folder_fail_visibly(store: Store, store_url: st
 
 
 @pytest.mark.database("sqlite")
-def test_an_added_job_replaces_its_namesake_and_no_other(store: Store, tmp_path: Path) -> None:
+def test_an_added_job_replaces_only_the_job_of_the_same_name(store: Store, tmp_path: Path) -> None:
     add_job(store, job(tmp_path))
     assert add_job(store, job(tmp_path, every="2h")).job["every"] == "2h"
     test_set = tmp_path / "test.fr"
@@ -306,7 +306,7 @@ def test_an_added_job_replaces_its_namesake_and_no_other(store: Store, tmp_path:
 
 
 @pytest.mark.slow
-def test_nothing_is_written_again_without_a_change(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_nothing_is_rewritten_without_a_change(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     test_set = tmp_path / "test.fr"
     test_set.write_text("a b")
     add_job(store, job(tmp_path, filter_for=test_set))
@@ -321,7 +321,7 @@ def test_nothing_is_written_again_without_a_change(store: Store, store_url: str,
         return made
 
     first = next_run()
-    # What others write beside the grammar is no change.
+    # Changes outside the grammar do not count.
     store.keep_events(1_000)
     store.begin_ingest("default", "x", "pipes")
     second = next_run()
@@ -332,18 +332,18 @@ def test_nothing_is_written_again_without_a_change(store: Store, store_url: str,
     assert status.succeeded_at is not None
     assert len(store.exports()) == 1
 
-    def exports_again() -> bool:
+    def is_exported() -> bool:
         made = next_run()
         return not made.unchanged and next_run().unchanged
 
     change(store)
-    assert exports_again()
+    assert is_exported()
     test_set.write_text("a c")
-    assert exports_again()
+    assert is_exported()
     add_job(store, job(tmp_path, filter_for=test_set, min_count=0.5))
-    assert exports_again()
+    assert is_exported()
     (tmp_path / "news" / "latest").unlink()
-    assert exports_again()
+    assert is_exported()
 
 
 @pytest.mark.database("sqlite")
@@ -361,7 +361,7 @@ def test_an_unchanged_run_takes_less_than_50_ms(store: Store, store_url: str, tm
     assert min(times) < 0.05
 
 
-def test_the_manifest_has_the_position_from_which_changes_can_be_read(store: Store, tmp_path: Path) -> None:
+def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("often", "souvent", 20, 20)])
     made = run_job(store, job(tmp_path))
     assert made.manifest.last_event == store.events().last - 1
@@ -374,7 +374,7 @@ def test_the_manifest_has_the_position_from_which_changes_can_be_read(store: Sto
     assert (events[0].detail["last_event"], events[1].source) == (made.manifest.last_event, "new")
 
 
-def test_a_rehearsal_says_what_would_be_written_and_deleted(store: Store, tmp_path: Path) -> None:
+def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Path) -> None:
     kept = job(tmp_path, keep=1)
     first = rehearse_job(store, kept)
     assert not (tmp_path / "news").exists()
@@ -409,12 +409,12 @@ def test_a_rehearsal_says_what_would_be_written_and_deleted(store: Store, tmp_pa
         ({"max_age": "0d"}, "not a span of time"),
     ],
 )
-def test_wrong_jobs_are_told(tmp_path: Path, wrong: dict[str, object], told: str) -> None:
+def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         job(tmp_path, **wrong)
 
 
-def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) -> None:
+def test_jobs_survive_storage(store: Store, tmp_path: Path) -> None:
     given = job(tmp_path, features=("count",), min_count=0.5, max_scope=None)
     add_job(store, given)
     assert find_job(store, "news") == given

@@ -1,4 +1,4 @@
-"""Texts go into the scratch database and out of it as they are, and nothing hangs when one of the ends fails."""
+"""Texts survive the scratch database unchanged, and failures at either end do not block the other."""
 
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
 LINES = 200_000
 
-# What a text in the store can hold: anything but NUL and line ends; tabs separate tokens.
+# Any text a store can hold: anything but NUL and line ends; tabs separate tokens.
 ODD_TEXTS = ["", " ", "\ufeff", "\ufeffa", "\u2028", "\x85", "\x01", '"', '"a"', "'", "\\", "\\n", "#", ",", "NULL"]
 texts = st.sampled_from(ODD_TEXTS) | st.text(
     st.characters(exclude_characters="\0\t\n\r", exclude_categories=["Cs"]), max_size=8
@@ -39,11 +39,11 @@ def through(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=9), min_size=1, max_size=3))
-def test_texts_come_out_as_they_went_in(blocks: list[list[tuple[str, str]]]) -> None:
+def test_texts_survive_a_round_trip(blocks: list[list[tuple[str, str]]]) -> None:
     assert through(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
 
 
-def test_many_lines_come_in_order(tmp_path: Path) -> None:
+def test_many_lines_are_in_order(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
         query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
         found = b"".join(database.lines(query)).split(b"\n")
@@ -53,7 +53,7 @@ def test_many_lines_come_in_order(tmp_path: Path) -> None:
     assert found[-1] == b""
 
 
-def test_whoever_stops_reading_ends_the_writing(tmp_path: Path) -> None:
+def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
         pieces = database.lines(f"SELECT repeat('a', 100) FROM range({LINES})")
         assert next(pieces).startswith(b"aaa")
@@ -65,14 +65,14 @@ def test_whoever_stops_reading_ends_the_writing(tmp_path: Path) -> None:
     "wrong",
     ["SELECT none", f"SELECT CASE WHEN k < {LINES} THEN 'a' ELSE error('odd') END FROM range({LINES + 1}) t(k)"],
 )
-def test_what_fails_while_writing_is_raised(tmp_path: Path, wrong: str) -> None:
+def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
     with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
         list(database.lines(wrong))
 
 
 @pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS])])
-def test_without_room_it_goes_step_by_step(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables instead of views between the steps, and the same bytes."""
+def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables replace the views between the steps, and the result has the same bytes."""
     written = []
     for name, room in (("roomy", 0), ("tight", 1 << 60)):
         monkeypatch.setattr("hierogram.daemon.exports.scratch._ROOM", room)

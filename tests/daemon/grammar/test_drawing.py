@@ -18,12 +18,12 @@ USES = [
 
 
 def texts_of(picture: str) -> list[tuple[float, float, str]]:
-    """Texts with their places; x from the left of the picture, y from the top of a tree."""
+    """Texts with their positions; x from the left of the picture, y from the top of a tree."""
     found = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
     return [(float(text.attrib["x"]), float(text.attrib["y"]), text.text or "") for text in found]
 
 
-def test_words_and_rules_are_on_both_sides_in_their_order() -> None:
+def test_words_and_rules_are_on_both_sides_in_order() -> None:
     texts = texts_of(draw(USES))
     source, target = texts[: len(texts) // 2 + 1], texts[len(texts) // 2 + 1 :]
     assert Counter(text for *_, text in texts)["X3"] == 2

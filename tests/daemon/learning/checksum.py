@@ -1,4 +1,4 @@
-"""What a new store learns, as one number; a process of its own can ask for it."""
+"""Checksum of the results of learning, also for use by another process."""
 
 import zlib
 
@@ -9,7 +9,7 @@ from hierogram.storage.store import open_store
 
 
 def learned(folder: str) -> int:
-    """A checksum of what a new store learns."""
+    """A checksum of the results of learning a new store."""
     with open_store(f"sqlite:///{folder}/store.db", create=True, settings=QUICK) as store:
         fill(store, some_pairs(30))
         learn(store, sweeps=1)

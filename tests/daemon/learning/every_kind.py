@@ -1,4 +1,4 @@
-"""A small store of each kind of grammar: its settings, and what comes into it."""
+"""A small store of each kind of grammar: its settings and its input."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,14 +11,14 @@ from hierogram.storage.store import Store
 
 
 class Case(NamedTuple):
-    """How a store of a kind is made, and what it is given to learn from."""
+    """Settings of a kind's store, and its input."""
 
     settings: Settings
     fill: Callable[[Store], None]
     add: Callable[[Store], None]
-    """Puts a few more pairs into a store that is filled."""
+    """Add a few more pairs to a filled store."""
     key_bits: int
-    """Of a rule's key, so few that keys of a filled store collide."""
+    """Bits of a rule's key, so few that keys of a filled store collide."""
 
 
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"

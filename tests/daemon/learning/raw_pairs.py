@@ -23,7 +23,7 @@ RAW = [
     ("oui", "yes indeed"),
     ("[X,1] \\ porte", "[X,2] door"),
 ]
-"""A pair that comes twice, and words that look like the notation of rules."""
+"""Raw pairs, with one repeated pair and words that look like rule notation."""
 
 MORE = [("une porte", "a door"), ("la porte", "the door")]
 

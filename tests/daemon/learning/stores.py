@@ -1,4 +1,4 @@
-"""Pairs to learn from, and what a store holds afterwards."""
+"""Pairs to learn from, and the contents of a store after learning."""
 
 from dataclasses import astuple
 
@@ -10,7 +10,6 @@ from hierogram.storage.store import Store
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
-"""Target words of `some_pairs` by class."""
 
 
 def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
@@ -37,7 +36,7 @@ def fill(store: Store, pairs: list[NewPair]) -> None:
 
 
 def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
-    """All that learning writes, without the numbers that the database gives to rules."""
+    """All results of learning, without the rule ids of the database."""
     with store.snapshot() as snapshot:
         rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
         return rules, [row for rows in snapshot.iterate_derivations() for row in rows]

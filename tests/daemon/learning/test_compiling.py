@@ -1,4 +1,4 @@
-"""The kernel of a sweep, compiled next door: the same results with it and without, whatever befalls it."""
+"""Background compilation of the sweep kernel: results are the same with and without it, and failures are harmless."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ print(learned(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(swee
 compile_sweep()
 print(len(sweep_pairs.signatures))
 """
-"""What is learned, whether the cache had the kernel, and how many kernels there are with that compiled next door."""
+"""Script that prints the checksum, whether the cache had the kernel, and the number of kernels afterwards."""
 
 BROUGHT = """
 import sys
@@ -36,12 +36,12 @@ copying = "import shutil, sys, time; time.sleep(0.5); shutil.copytree(*sys.argv[
 copy = [sys.executable, "-c", copying, *sys.argv[2:]]
 compiling.subprocess.Popen = lambda command, **given: start(copy if "-P" in command else command, **given)
 """
-"""The process next door brings a kernel that was compiled before, in the place of compiling it."""
+"""Script for the background process that restores a compiled kernel instead of compiling it."""
 
 
 @pytest.fixture
 def expected(tmp_path: Path) -> int:
-    """The checksum with what the cache has; where it has nothing, it is filled."""
+    """The checksum with the current cache, which is filled if it is empty."""
     folder = tmp_path / "expected"
     folder.mkdir()
     return learned(str(folder))
@@ -49,13 +49,13 @@ def expected(tmp_path: Path) -> int:
 
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the cache had no kernel of a sweep."""
+    """Hide the sweep kernels of the cache."""
     monkeypatch.setattr(kernels, "is_kept", lambda _kernel: False)
     monkeypatch.setattr(kernels, "processors", lambda: 2)
 
 
-def learned_without_the_kernel(folder: Path, before: str = "") -> list[str]:
-    """What `LEARNING` prints, with a cache that has all kernels but that of a sweep."""
+def run_without_the_kernel(folder: Path, before: str = "") -> list[str]:
+    """Return the output of `LEARNING` with a cache that lacks only the sweep kernel."""
     cache = folder / "cache"
     ours = cache / "hierogram" / "kernels" / cache_folder().name
     shutil.copytree(cache_folder(), ours, ignore=shutil.ignore_patterns("sweeps.sweep_pairs*"))
@@ -70,21 +70,21 @@ def learned_without_the_kernel(folder: Path, before: str = "") -> list[str]:
 
 
 @pytest.mark.slow
-def test_learning_waits_for_the_kernel_from_next_door(tmp_path: Path, expected: int) -> None:
-    assert learned_without_the_kernel(tmp_path, BROUGHT) == [str(expected), "1", "0", "1"]
+def test_learning_waits_for_the_background_kernel(tmp_path: Path, expected: int) -> None:
+    assert run_without_the_kernel(tmp_path, BROUGHT) == [str(expected), "1", "0", "1"]
 
 
 @pytest.mark.campaign
-def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, expected: int) -> None:
-    # One processor compiles for itself; where there are more, the other process has put the kernel into the cache.
+def test_learning_uses_the_kernel_compiled_in_the_background(tmp_path: Path, expected: int) -> None:
+    # A single processor compiles in the foreground; otherwise the background process has cached the kernel.
     hits, misses = ("1", "0") if kernels.processors() > 1 else ("0", "1")
-    assert learned_without_the_kernel(tmp_path) == [str(expected), hits, misses, "1"]
+    assert run_without_the_kernel(tmp_path) == [str(expected), hits, misses, "1"]
     assert len(list((tmp_path / "cache").rglob("sweeps.sweep_pairs*.nbc"))) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unknown")
-def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
     class Doomed(SweepKernel):
@@ -102,7 +102,7 @@ def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, mon
 
 
 @pytest.mark.usefixtures("unknown")
-def test_a_compiler_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_SECONDS", 0.0)
     kernel = SweepKernel()
     assert kernel.process is not None
@@ -114,7 +114,7 @@ def test_a_compiler_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None
         os.kill(number, 0)
 
 
-def test_the_compiler_ends_with_who_started_it(tmp_path: Path) -> None:
+def test_the_compiler_ends_with_its_parent(tmp_path: Path) -> None:
     environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path)}
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None
@@ -124,7 +124,7 @@ def test_the_compiler_ends_with_who_started_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unknown")
-def test_nothing_is_compiled_for_a_cache_that_cannot_be_written(
+def test_nothing_is_compiled_for_an_unwritable_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
@@ -137,11 +137,11 @@ def test_nothing_is_compiled_for_a_cache_that_cannot_be_written(
 
 
 @pytest.mark.usefixtures("unknown")
-def test_one_processor_compiles_everything_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_processor_compiles_in_the_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "processors", lambda: 1)
     assert SweepKernel().process is None
 
 
 @pytest.mark.usefixtures("expected")
-def test_what_the_cache_has_is_not_compiled() -> None:
+def test_cached_kernels_are_not_compiled() -> None:
     assert SweepKernel().process is None

@@ -1,4 +1,4 @@
-"""The pairs that use a rule: the index equals the counts, and only pairs that were sampled since are indexed again."""
+"""The pairs that use a rule: the index equals the counts, and only recently sampled pairs are reindexed."""
 
 import json
 
@@ -19,7 +19,7 @@ def forget(url: str) -> None:
         query(url, f"DELETE FROM {table}")
 
 
-def test_learning_fills_rule_support_with_uses_that_add_up_to_the_counts(learned: Store, learned_url: str) -> None:
+def test_learning_fills_rule_support_with_uses_that_sum_to_the_counts(learned: Store, learned_url: str) -> None:
     assert query(learned_url, UNEQUAL) == []
     assert query(learned_url, "SELECT min(current), count(DISTINCT pair_id) FROM rule_support") == [(1, len(LINES))]
     rows = query(learned_url, "SELECT rule_source, source FROM rule_support")
@@ -45,7 +45,7 @@ def test_a_daemon_fills_rule_support(learned: Store, learned_url: str) -> None:
         assert query(learned_url, UNEQUAL) == []
 
 
-def test_pairs_sampled_since_are_indexed_again(learned: Store, learned_url: str) -> None:
+def test_recently_sampled_pairs_are_reindexed(learned: Store, learned_url: str) -> None:
     with Hands(learned, idle_share=1.0, commit_seconds=1e-6) as hands:
         hands.turns.take()
     assert query(learned_url, "SELECT max(current) FROM rule_support") == [(0,)]
@@ -55,7 +55,7 @@ def test_pairs_sampled_since_are_indexed_again(learned: Store, learned_url: str)
     assert query(learned_url, "SELECT min(current) FROM rule_support") == [(1,)]
 
 
-def test_a_pair_that_was_sampled_after_it_was_read_is_not_indexed(learned: Store, learned_url: str) -> None:
+def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned_url: str) -> None:
     forget(learned_url)
     position, rows = learned.unindexed_pairs(limit=3)
     ids = [row.id for row in rows]
@@ -70,7 +70,7 @@ def test_a_pair_that_was_sampled_after_it_was_read_is_not_indexed(learned: Store
 
 
 def test_the_command_shows_pairs(learned: Store, learned_url: str, hierogram: Run) -> None:
-    # Whatever rules there are: each has the pairs that its count says.
+    # Whatever the rules are, each has as many pairs as its count.
     rules = query(learned_url, "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY id LIMIT 4")
     at = ("--store", learned_url)
     for source, target, count in rules:

@@ -1,4 +1,4 @@
-"""A grammar of any kind in a store: learned, counted, added to, withdrawn from, repaired."""
+"""Stores of every kind of grammar: learn, count, add, withdraw, repair."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store
 
 OTHERS = {"itg of phrases"}
-"""Of a grammar that is there without this, too: what they write is the same on both databases."""
+"""Variants of a kind that are tested on one database only, since both databases get the same data."""
 
 
 @pytest.fixture(
@@ -32,13 +32,13 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def burn_in(case: Case) -> int:
-    """Sweeps that take a new pair through the schedule of its kind."""
+    """The number of sweeps that take a new pair through the schedule of its kind."""
     return kind_of(case.settings).course(case.settings).burn_in
 
 
 @pytest.fixture
 def filled(case: Case, store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A store of each kind that has learned nothing yet, once on each database."""
+    """A store of each kind that has not learned yet, once on each database."""
 
     def make(url: str) -> None:
         with open_store(url, create=True, settings=case.settings) as store:
@@ -91,7 +91,7 @@ def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, bur
 
 
 @pytest.mark.slow
-def test_counts_are_those_of_the_pairs_that_are_left(filled: Store, case: Case) -> None:
+def test_counts_are_those_of_the_remaining_pairs(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     pairs, new = filled.count_pairs(), filled.count_pairs(["waiting"])
@@ -102,7 +102,7 @@ def test_counts_are_those_of_the_pairs_that_are_left(filled: Store, case: Case) 
     assert withdraw_all(filled, numbers, lambda _done: None) == pairs - 3
     report = verify(filled)
     assert (report.problems, report.rules, filled.vocabulary_sizes()) == ([], 0, (0, 0))
-    # What left and comes again is stored again.
+    # A withdrawn pair that is added again is stored again.
     case.fill(filled)
     assert filled.count_pairs() == pairs - new
     learn(filled, sweeps=1)
@@ -110,7 +110,7 @@ def test_counts_are_those_of_the_pairs_that_are_left(filled: Store, case: Case) 
     assert filled.status().rules_in_use > 0
 
 
-def test_the_learners_table_follows_what_is_withdrawn(filled: Store, case: Case) -> None:
+def test_the_learner_s_table_follows_withdrawals(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     new = filled.pairs(states=["waiting"])
@@ -126,10 +126,10 @@ def test_the_learners_table_follows_what_is_withdrawn(filled: Store, case: Case)
 
 
 @pytest.mark.slow
-def test_rules_that_share_a_key_are_told_apart_under_another_salt(
+def test_rules_that_share_a_key_are_separated_by_another_salt(
     case: Case, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With so few bits of a key the rules collide under many salts, the first and some of the next too.
+    # With so few bits in a key, rules collide under many salts: the first and some of the following ones.
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(case.key_bits))
     with open_store(store_url, create=True, settings=replace(case.settings, seed=2)) as store:
         case.fill(store)

@@ -1,4 +1,4 @@
-"""A run of learning that is interrupted and taken up again ends as one that was not, however it was interrupted."""
+"""A run of learning that is interrupted and continued ends in the same state as an uninterrupted one."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
     ],
 )
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """A kind, with so many words in memory together."""
+    """A kind, with a limit of words in memory."""
     kind, words = request.param
     monkeypatch.setattr(residents, "_WORDS_A_BATCH", words)
     return CASES[kind]
@@ -52,14 +52,14 @@ def everything(store: Store) -> tuple[object, ...]:
 
 
 def after(sweeps: int) -> LearnOptions:
-    """Options of a run that is asked to stop after so many sweeps."""
+    """Options of a run that is asked to stop after a number of sweeps."""
     asked = iter(range(10_000))
     return LearnOptions(1, stop=lambda: next(asked) >= sweeps)
 
 
 @pytest.fixture(scope="module")
 def whole() -> dict[object, tuple[object, ...]]:
-    """What runs gave that nothing interrupted."""
+    """Cache for the results of uninterrupted runs."""
     return {}
 
 
@@ -67,7 +67,7 @@ def whole() -> dict[object, tuple[object, ...]]:
 def expected(
     case: Case, request: pytest.FixtureRequest, whole: dict[object, tuple[object, ...]], tmp_path: Path
 ) -> tuple[object, ...]:
-    """What a run gives that nothing interrupts."""
+    """The result of an uninterrupted run."""
     of_case = request.node.callspec.params["case"]
     if of_case not in whole:
         with open_store(f"sqlite:///{tmp_path}/whole.db", create=True, settings=case.settings) as store:
@@ -78,7 +78,7 @@ def expected(
 
 
 @pytest.mark.slow
-def test_wherever_a_run_is_asked_to_stop_it_is_continued_to_the_same_end(
+def test_a_run_stopped_anywhere_is_continued_to_the_same_end(
     case: Case, expected: tuple[object, ...], tmp_path: Path
 ) -> None:
     for steps in ((1, 2, 4), (0, 17)):
@@ -99,7 +99,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
+def test_a_failed_commit_leaves_all_pairs_unchanged(
     case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(residents, "_PAIRS_A_COMMIT", 3)
@@ -134,14 +134,14 @@ def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
         assert everything(store) == expected
 
 
-def test_the_number_of_sweeps_says_whether_a_run_is_continued(store_url: str) -> None:
+def test_the_number_of_sweeps_determines_whether_a_run_is_continued(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         CASES["phrases"].fill(store)
         learn(store, sweeps=5, options=after(8))
         run = store.unfinished_run()
         assert run is not None
         assert (run.sweeps, run.done) == (5, 1)
-        # Another number is another run, and the one before is no longer to be continued.
+        # Another number is another run, and the previous one can no longer be continued.
         learn(store, sweeps=1)
         assert {row.sweep for row in store.pairs()} == {8}
         assert store.unfinished_run() is None
@@ -150,7 +150,7 @@ def test_the_number_of_sweeps_says_whether_a_run_is_continued(store_url: str) ->
         assert {row.sweep for row in store.pairs()} == {13}
 
 
-def test_keys_that_collide_do_not_begin_a_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colliding_keys_do_not_restart_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1FF))
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=replace(QUICK, key_salt=0)) as store:
         fill(store, some_pairs(120))
@@ -171,12 +171,12 @@ from hierogram.samplers.grammar.columns import Blobs
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
 main()
 """
-"""`hierogram learn`, that commits after each sweep, a few pairs at a time."""
+"""`hierogram learn` with a commit after each sweep, a few pairs at a time."""
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
-    """What runs give that nothing interrupts, by kind."""
+    """Results of uninterrupted runs, by kind."""
     found = {}
     for kind in ("phrases", "trees", "itg"):
         case = CASES[kind]
@@ -192,7 +192,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
 @pytest.mark.parametrize(
     ("store_url", "kind", "number", "moments"),
     [
-        # In the schedule, and among the sweeps that follow it.
+        # Both during the schedule and during the sweeps after it.
         ("sqlite", "phrases", signal.SIGINT, (3, 15)),
         ("sqlite", "trees", signal.SIGTERM, (15,)),
         ("sqlite", "itg", signal.SIGKILL, (3,)),
@@ -260,13 +260,13 @@ elif point == "exit":
     atexit.register(strike)
 main()
 """
-"""`hierogram learn`, that sends itself a signal after its last commit, before its report, or at its exit."""
+"""`hierogram learn` that sends itself a signal after its last commit, before its report, or at its exit."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-def test_a_run_that_is_done_is_not_sampled_again(store_url: str, hierogram: Run) -> None:
-    """It ends with 0 whatever asks it to end; where it was killed before it could say so, the next one says so."""
+def test_a_finished_run_is_not_sampled_again(store_url: str, hierogram: Run) -> None:
+    """It exits with 0 after any signal; if it was killed before its report, the next run reports it."""
 
     def run(number: int, point: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", ENDING, store_url, "5", str(int(number)), point]
@@ -294,7 +294,7 @@ def test_a_run_that_is_done_is_not_sampled_again(store_url: str, hierogram: Run)
 
 
 @pytest.mark.slow
-def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(case: Case, store_url: str) -> None:
+def test_an_unreported_run_is_reported_and_not_sampled_again(case: Case, store_url: str) -> None:
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
@@ -305,12 +305,12 @@ def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(case
             assert (again.rules_in_use_after, again.tokens_after) == (done.rules_in_use_after, done.tokens_after)
             assert again.log_likelihood_after == pytest.approx(done.log_likelihood_after)
             assert everything(store) == before
-        # Once it is reported, the same call begins another run.
+        # Once it has been reported, the same call starts another run.
         store.finish_run()
         assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).pair_sweeps == done.pairs * SWEEPS
 
 
-def test_where_pairs_are_new_a_run_at_its_end_is_over(store_url: str) -> None:
+def test_a_finished_run_does_not_continue_if_pairs_are_new(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(40))
         learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
@@ -321,7 +321,7 @@ def test_where_pairs_are_new_a_run_at_its_end_is_over(store_url: str) -> None:
 
 
 @pytest.mark.parametrize("sweeps", [0, 3])
-def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
+def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
     store_url: str, monkeypatch: pytest.MonkeyPatch, sweeps: int
 ) -> None:
     def killed(*_: object, **_options: object) -> None:
@@ -342,7 +342,7 @@ def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
         assert (run.sweeps, run.done) == (sweeps, 0)
         assert again.run().finished
         assert {row.sweep for row in store.store.pairs()} == {6 + sweeps}
-        # What begins here goes on with nothing.
+        # This is a new run that continues nothing.
         another = store.learn(1)
         another.align()
         assert another.continued() is None
@@ -353,7 +353,7 @@ def test_a_run_that_is_interrupted_while_it_aligns_keeps_its_sweeps(
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Signals) -> None:
-    """At moments between the last commit and the end of the process, and a little after."""
+    """At moments between the last commit and the end of the process, and shortly after."""
     sweeps = 2
     command = [sys.executable, "-m", "hierogram", "--store", store_url, "learn", "--sweeps", str(sweeps)]
     at_end = 0
@@ -372,7 +372,7 @@ def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Sig
                     os.kill(process.pid, number)
                 said, notes = process.communicate(timeout=120)
             if killed_as_reported and "this run is done" in notes:
-                # The kill came between the report and its note that there has been one.
+                # The kill came between the report and recording it.
                 killed_as_reported = False
                 assert (process.returncode, store.status().sweeps) == (0, before)
                 continue

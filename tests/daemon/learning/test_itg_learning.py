@@ -1,4 +1,4 @@
-"""An inversion transduction grammar in a store: learned from raw pairs, asked for as a dictionary, repaired."""
+"""An inversion transduction grammar in a store: learn raw pairs, query a dictionary, repair."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def raw(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
+def test_stored_rules_are_the_derivations_rules(raw: Store) -> None:
     assert raw.count_pairs(["waiting"]) == len(RAW)
     done = learn(raw, sweeps=6)
     assert (done.pairs, done.sweeps) == (len(RAW), QUICK.burn_in + 6)
@@ -45,7 +45,7 @@ def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
         )
     binary = sum(found.get(sides, (0, 0))[0] for sides in (STRAIGHT, INVERTED))
     assert binary == sum(lexical.values()) - len(RAW)
-    # What is expected adds up to as many uses, but for what is rounded; what is not counted is left out.
+    # Expected uses have the same sum except for rounding; uses that are not counted are reported as left out.
     expected = sum(sampled for sides, (_, sampled) in found.items() if sides[0] and sides not in (STRAIGHT, INVERTED))
     words = sum(len(source.split()) for source, _ in RAW)
     assert abs(words - status.left_out["0"] - expected) < 0.05
@@ -60,7 +60,7 @@ def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> No
     assert of_house[0].target == "house"
     assert sum(rule.p_target_given_source for rule in of_house) == pytest.approx(1)
     assert {rule.source for rule in raw.find_rules(target="house")} >= {"maison"}
-    # A word that looks like the notation is found as itself, with the notation's escape.
+    # A word that looks like the notation is found by its text, stored with an escape.
     assert {rule.source for rule in raw.find_rules(words=["[X,1]"])} <= {"\\[X,1]"}
     rows = query(
         store_url,
@@ -69,7 +69,7 @@ def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> No
     )
     assert rows[0][0] == "house"
     assert float(rows[0][1]) > 0.5
-    # What a word leaves untranslated is a rule with an empty side.
+    # An untranslated word is a rule with an empty side.
     nulls = query(store_url, "SELECT sum(expected_uses) FROM rule_table WHERE source = '' OR target = ''")
     assert float(nulls[0][0]) > 0
 
@@ -94,7 +94,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
         assert {(rule["source"], rule["target"]) for rule in exported} == {
             sides for sides, (_, sampled) in dictionary(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
         }
-    # Decoders get those with words on both sides.
+    # Decoders get the rules with words on both sides.
     assert hierogram(*at, "export", "-o", "g.cdec").code == 0
     both = [line.split(" ||| ")[1:3] for line in (tmp_path / "g.cdec").read_text().splitlines()]
     wanted = [[rule["source"], rule["target"]] for rule in exported if rule["source"] and rule["target"]]
@@ -115,11 +115,11 @@ TOGETHER = [
     *[("viens", "come"), ("pomme de terre", "potato"), ("une pomme de terre", "a potato")] * 3,
     ("une porte", "a door"),
 ]
-"""Pairs whose words have translations only together; a store of words alone leaves most of them without one."""
+"""Pairs whose words have translations only in phrases; a word-based store leaves most of them untranslated."""
 
 
 @pytest.mark.slow
-def test_phrases_are_learned_verified_exported_and_translated_with(
+def test_phrases_are_learned_verified_exported_and_used_for_translation(
     hierogram: Run, tmp_path: Path, store_url: str
 ) -> None:
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in TOGETHER))
@@ -142,7 +142,7 @@ def test_phrases_are_learned_verified_exported_and_translated_with(
         words = sum(count * len(sides[side].split()) for sides, count in of_words.items())
         assert words == sum(len(pair[side].split()) for pair in TOGETHER)
     assert any(use.source == "s' il te plaît" for uses in keys for use in uses)
-    # Formats of decoders have the rules with words on both sides, and their probabilities.
+    # Decoder formats have the rules with words on both sides, and their probabilities.
     assert hierogram(*at, "export", "-o", "table.moses").code == 0
     lines = [line.split(" ||| ") for line in (tmp_path / "table.moses").read_text().splitlines()]
     assert ["s' il te plaît [X]", "please [X]"] in [line[:2] for line in lines]
@@ -159,7 +159,7 @@ def test_phrases_are_learned_verified_exported_and_translated_with(
 
 
 @pytest.mark.database("sqlite")
-def test_a_store_draws_by_the_slices_that_it_was_made_with(tmp_path: Path) -> None:
+def test_a_store_samples_with_the_slices_of_its_settings(tmp_path: Path) -> None:
     found = []
     for kind in ("flat", "beta"):
         settings = replace(QUICK, slices=kind)
@@ -172,7 +172,7 @@ def test_a_store_draws_by_the_slices_that_it_was_made_with(tmp_path: Path) -> No
     assert found[0] != found[1]
 
 
-def test_links_are_no_use_to_it(store_url: str, tmp_path: Path) -> None:
+def test_links_are_rejected(store_url: str, tmp_path: Path) -> None:
     found = []
     for number, links in enumerate((None, "0-0")):
         with open_store(f"sqlite:///{tmp_path}/{number}.db", create=True, settings=QUICK) as store:

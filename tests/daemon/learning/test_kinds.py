@@ -1,4 +1,4 @@
-"""A kind of grammar that only this test knows: once registered, it is learned, verified, exported and withdrawn."""
+"""A kind of grammar defined by this test: once registered, it can be learned, verified, exported and withdrawn."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ WORDS = (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, termi
 
 
 class WholePairsChain(Chain):
-    """Counts of rules that are pairs; there is nothing to sample."""
+    """Counts of rules that are whole pairs; there is nothing to sample."""
 
     rule_types = rule_tokens = 0
 
@@ -88,7 +88,7 @@ WHOLE_PAIRS = Kind(
     show,
     EXAMPLE,
 )
-"""Each pair is a rule."""
+"""Kind in which each pair is a rule."""
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
     assert (sound.code, "sound" in sound.out) == (0, True)
 
 
-def test_it_is_exported_as_what_asks_for_nothing(url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_it_is_exported_in_formats_without_requirements(url: str, hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--posterior-mean").code == 0
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
     with open_store(url) as store:

@@ -1,4 +1,4 @@
-"""Learning against a store: the same result in any number of threads and of runs, and counts that hold."""
+"""Learning a store: the result does not depend on threads or interruptions, and counts are consistent."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def filled(store_url: str) -> Iterator[Store]:
 
 
 def change(url: str, statement: str) -> None:
-    """Damage a store behind its back."""
+    """Damage a store directly through SQL."""
     engine = create_engine(parse_url(url))
     with engine.begin() as connection:
         assert connection.execute(text(statement)).rowcount == 1
@@ -82,7 +82,7 @@ def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_minimal_uses_follow_from_the_pairs_that_are_there(filled: Store, tmp_path: Path) -> None:
+def test_minimal_uses_follow_from_the_stored_pairs(filled: Store, tmp_path: Path) -> None:
     learn(filled, sweeps=2)
     fill(filled, some_pairs(70)[60:])
     withdraw_all(filled, list(range(1, 31)), lambda _done: None)
@@ -96,7 +96,7 @@ def test_minimal_uses_follow_from_the_pairs_that_are_there(filled: Store, tmp_pa
     assert len(found[0]) > 30
 
 
-def test_a_run_in_parts_gives_what_a_run_at_once_gives(tmp_path: Path) -> None:
+def test_a_run_in_parts_equals_a_single_run(tmp_path: Path) -> None:
     results = []
     for parts in ((5,), (0, 2, 1, 2)):
         with open_store(f"sqlite:///{tmp_path}/{len(parts)}.db", create=True, settings=QUICK) as store:
@@ -107,7 +107,7 @@ def test_a_run_in_parts_gives_what_a_run_at_once_gives(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-def test_a_run_that_is_ended_leaves_a_sound_store_and_goes_on(filled: Store) -> None:
+def test_an_interrupted_run_leaves_a_consistent_store_and_can_continue(filled: Store) -> None:
     class EndedError(Exception):
         pass
 

@@ -1,4 +1,4 @@
-"""A damaged store is mended from its derivations, and what cannot be mended is told."""
+"""A damaged store is repaired from its derivations, and irreparable damage is reported."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def make(url: str) -> None:
 
 @pytest.fixture
 def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A store that has learned, whose aligner has counted given alignments."""
+    """A learned store whose aligner has counted given alignments."""
     copy_store("to be repaired", store_url, make)
     with open_store(store_url) as store:
         yield store
@@ -79,7 +79,7 @@ def sound(store: Store) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str, damage: str) -> None:
+def test_counts_are_repaired_from_intact_derivations(filled: Store, store_url: str, damage: str) -> None:
     before, words = contents(filled), filled.vocabulary_sizes()
     query(store_url, DAMAGE[damage])
     assert not sound(filled)
@@ -89,7 +89,7 @@ def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str,
     assert contents(filled) == before
     assert filled.vocabulary_sizes() == words
     if store_url.startswith("sqlite"):
-        # What is repaired is the same by now; whatever is done to it after that is tested elsewhere on both.
+        # The repaired stores are equal; later behavior is tested elsewhere on both databases.
         assert not repair(filled).changed
         learn(filled, sweeps=1)
         assert sound(filled)
@@ -97,7 +97,7 @@ def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", LOST)
-def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_url: str, damage: str) -> None:
+def test_a_pair_without_a_readable_derivation_starts_over(filled: Store, store_url: str, damage: str) -> None:
     query(store_url, LOST[damage])
     assert not sound(filled)
     done = repair(filled)
@@ -110,7 +110,7 @@ def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_u
     assert filled.count_pairs(["settled"]) == 30
 
 
-def test_a_derivation_is_kept_where_only_the_state_was_lost(filled: Store, store_url: str) -> None:
+def test_a_derivation_is_kept_if_only_the_state_was_lost(filled: Store, store_url: str) -> None:
     rules, _ = contents(filled)
     query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id = 3")
     assert not sound(filled)
@@ -121,7 +121,7 @@ def test_a_derivation_is_kept_where_only_the_state_was_lost(filled: Store, store
     assert filled.pairs_by_id([3])[0].state == "sampling"
 
 
-def test_all_at_once(filled: Store, store_url: str) -> None:
+def test_all_damage_at_once(filled: Store, store_url: str) -> None:
     for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "resampled"):
         query(store_url, DAMAGE[damage])
     query(store_url, LOST["derivation truncated"])
@@ -129,14 +129,14 @@ def test_all_at_once(filled: Store, store_url: str) -> None:
     assert sound(filled)
 
 
-def test_a_sound_store_stays_as_it_is(filled: Store) -> None:
+def test_a_consistent_store_is_unchanged(filled: Store) -> None:
     before = contents(filled)
     done = repair(filled)
     assert (done.changed, done.left) == (False, [])
     assert contents(filled) == before
 
 
-def test_what_is_only_to_be_seen_changes_nothing(filled: Store, store_url: str) -> None:
+def test_a_dry_run_changes_nothing(filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])
     before, problems = query(store_url, "SELECT * FROM rules ORDER BY id"), verify(filled)
@@ -144,12 +144,12 @@ def test_what_is_only_to_be_seen_changes_nothing(filled: Store, store_url: str) 
     assert (done.begun_anew, done.changed) == ([7], True)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
     assert verify(filled) == problems
-    # What the store remembers from transaction to transaction is still true.
+    # The store's cached values are still correct.
     assert repair(filled).begun_anew == [7]
     assert sound(filled)
 
 
-def test_a_failure_on_the_way_changes_nothing(filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_during_repair_changes_nothing(filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     query(store_url, DAMAGE["count"])
     before = query(store_url, "SELECT * FROM rules ORDER BY id")
     with monkeypatch.context() as patched:
@@ -161,7 +161,7 @@ def test_a_failure_on_the_way_changes_nothing(filled: Store, store_url: str, mon
     assert sound(filled)
 
 
-def test_what_cannot_be_mended_is_told_and_the_rest_mended(filled: Store, store_url: str) -> None:
+def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 5")
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
@@ -174,14 +174,14 @@ def test_what_cannot_be_mended_is_told_and_the_rest_mended(filled: Store, store_
     assert done.rules_corrected
 
 
-def test_nobody_else_may_write_meanwhile(filled: Store, store_url: str) -> None:
+def test_no_other_process_may_write_during_a_repair(filled: Store, store_url: str) -> None:
     filled.take_lease("hierogram serve", 60)
     with open_store(store_url) as other, pytest.raises(StoreHeldError, match="hierogram serve"):
         repair(other)
 
 
 @pytest.mark.slow
-def test_the_commands_say_what_to_do(hierogram: Run, filled: Store, store_url: str) -> None:
+def test_the_commands_give_advice(hierogram: Run, filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])
     chosen = ("--store", store_url)
@@ -209,7 +209,7 @@ def test_the_commands_say_what_to_do(hierogram: Run, filled: Store, store_url: s
 
 
 @pytest.mark.parametrize("damaged", ["rules", "rules_by_target", "derivations", "rule_words", "sentence_pairs"])
-def test_a_file_that_cannot_be_read_is_told_whatever_the_recount_meets(tmp_path: Path, damaged: str) -> None:
+def test_an_unreadable_file_is_reported_before_other_errors(tmp_path: Path, damaged: str) -> None:
     file = tmp_path / "x.db"
     make(str(file))
     [(page,)] = query(f"sqlite:///{file}", f"SELECT rootpage FROM sqlite_master WHERE name = '{damaged}'")

@@ -1,7 +1,8 @@
-"""The samplers draw what they always drew: digests of counts, derivations and links, kept beside this module.
+"""The samplers draw the same values as before: digests of counts, derivations and links are stored next to this
+module.
 
-`HIEROGRAM_WRITE_DIGESTS=1 pytest tests/daemon/learning/test_same_draws.py` writes them anew. Do that only where a
-change of the draws is wanted, and say so in the commit.
+`HIEROGRAM_WRITE_DIGESTS=1 pytest tests/daemon/learning/test_same_draws.py` updates them. Do that only if the draws
+are meant to change, and say so in the commit.
 """
 
 import hashlib
@@ -61,7 +62,7 @@ FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (
 
 
 def store_digest(path: Path) -> dict[str, str]:
-    """Digests of what was drawn, whatever the numbers of rows, and whatever is averaged beside the draws."""
+    """Digests of the drawn values, independent of row numbers and of averages."""
     connection = sqlite3.connect(path)
     queries = {
         "rules": "SELECT source, target, length, scope, nonterminals, hiero, count FROM rules"
@@ -167,7 +168,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_the_draws_are_what_they_were(name: str, hierogram: Run, tmp_path: Path) -> None:
+def test_the_draws_are_unchanged(name: str, hierogram: Run, tmp_path: Path) -> None:
     found = CASES[name](hierogram, tmp_path)
     known = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     if os.environ.get("HIEROGRAM_WRITE_DIGESTS"):

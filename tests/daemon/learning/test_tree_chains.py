@@ -9,7 +9,7 @@ from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.schedules import Annealing
 
 
-def test_the_grammar_is_made_of_the_trees() -> None:
+def test_the_grammar_consists_of_fragments_of_the_trees() -> None:
     chain = sample_treebank(TREES, seed=3, annealing=Annealing(20, 3.0), sweeps=5)
     fragments = chain.fragments()
     assert len({(f.label, f.fragment) for f in fragments}) == len(fragments) == chain.table.rule_types
@@ -20,7 +20,7 @@ def test_the_grammar_is_made_of_the_trees() -> None:
             used[symbols] += number * fragment.uses
     assert used == sum(map(expansions, TREES), Counter())
     assert set(chain.priors()) == {node.label for text in TREES for node in read_parse(text).nodes}
-    # Something was learned: fragments that are more than an expansion, and used again.
+    # The grammar has larger fragments that are reused.
     assert any(sum(expansions(f.fragment).values()) > 1 and f.uses > 1 for f in fragments)
 
 

@@ -1,4 +1,4 @@
-"""A tree grammar in a store: learned, committed, taken up again, verified."""
+"""A tree grammar in a store: learn, commit, continue, verify."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def treebank(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
+def test_stored_rules_are_the_derivations_rules(treebank: Store) -> None:
     done = learn(treebank, sweeps=10)
     assert (done.pairs, done.sweeps, done.pair_sweeps) == (12, 16, 16 * 12)
     assert done.rules_in_use_after == treebank.status().rules_in_use
@@ -60,7 +60,7 @@ def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     assert row.nonterminals == sum(piece.startswith("(") and ")" in piece for piece in row.target.split(" "))
 
 
-def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str) -> None:
+def test_an_interrupted_run_continues_like_an_uninterrupted_one(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as treebank:
         put(treebank, TREES)
         learn(treebank, sweeps=3)
@@ -70,7 +70,7 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str) -> Non
     counts, means, labels = TreeChainRun().after(13)
     assert learned == labels
     assert {rule: count for rule, (count, _) in found.items() if count} == counts
-    # Each tree's mean is rounded down to a whole part of a use.
+    # Each tree's mean is rounded down to a whole unit.
     assert {rule: uses for rule, (_, uses) in found.items()} == pytest.approx(means, abs=len(TREES) / ONE_USE)
 
 
@@ -87,7 +87,7 @@ class TreeChainRun:
         self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 
     def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[records.LabelRow]]:
-        """Uses now, means over the sweeps after annealing, and the labels."""
+        """Current uses, means over the sweeps after annealing, and the labels."""
         kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
             own = np.full(len(TREES), number, np.int64)

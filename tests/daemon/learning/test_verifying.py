@@ -1,4 +1,4 @@
-"""A store is verified and repaired a part at a time: where parts begin and end makes no difference."""
+"""A store is verified and repaired in parts, and their boundaries do not affect the result."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from hierogram.storage.store import Store, open_store
 
 VERIFYING, INTEGRITY = "hierogram.daemon.learning.verifying", "hierogram.storage.checks.integrity"
 RANGE = 5
-"""Ids of rules that are in memory together, where parts are small."""
+"""Number of rule ids in memory at once in small parts."""
 
 
 def make(url: str) -> None:
@@ -29,7 +29,7 @@ def make(url: str) -> None:
 
 @pytest.fixture
 def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    # Rules that are missing are named in the order in which parts of the pairs count them.
+    # Missing rules are named in the order in which parts of the pairs count them.
     monkeypatch.setattr(f"{VERIFYING}._PAIRS_A_READ", 3)
     copy_store("to be verified", store_url, make)
     with open_store(store_url) as store:
@@ -37,7 +37,7 @@ def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPat
 
 
 def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
-    """Have everything that a verification reads at once be a few rows, and so many rules."""
+    """Limit everything that verification reads at once to a few rows, and to `rules` rules."""
     for place, number in (
         (f"{VERIFYING}._RULES_AT_ONCE", rules),
         (f"{VERIFYING}._COUNTS_AT_ONCE", 2),
@@ -51,7 +51,7 @@ def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
 
 
 AT_EDGES = f"id % {RANGE} IN (0, {RANGE - 1}) OR id = (SELECT max(id) FROM rules)"
-"""The first and the last rules of ranges of ids."""
+"""SQL condition for the first and last rules of ranges of ids."""
 DAMAGE = {
     "nothing": [],
     "every count": ["UPDATE rules SET count = count + 1"],
@@ -90,7 +90,7 @@ DAMAGE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_parts_find_what_is_found_at_once(
+def test_parts_find_the_same_problems_as_a_single_pass(
     learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for statement in DAMAGE[damage]:
@@ -109,7 +109,7 @@ def test_parts_find_what_is_found_at_once(
     [
         ("every count", lambda rules: rules),
         ("every rule", lambda rules: rules),
-        # With its words, its key, and the rule that is missing.
+        # Includes its words, its key, and the missing rule.
         ("every key", lambda rules: 2 * rules),
     ],
 )

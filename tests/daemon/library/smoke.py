@@ -1,4 +1,4 @@
-"""Use every public function once, with nothing installed but the package: `python smoke.py FOLDER`."""
+"""Use every public function once, with only the package installed: `python smoke.py FOLDER`."""
 
 import sys
 from collections.abc import Callable
@@ -166,7 +166,7 @@ def main(folder: Path) -> None:
     use_a_store(folder)
     use_texts(folder)
     use_trees(folder)
-    print(f"hierogram {hg.__version__}: all of it works")
+    print(f"hierogram {hg.__version__}: everything works")
 
 
 if __name__ == "__main__":

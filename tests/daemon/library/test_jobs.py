@@ -1,4 +1,4 @@
-"""What the first commands of each page do is done in Python in as many lines, on both databases."""
+"""The first commands of each page have Python equivalents of the same length, on both databases."""
 
 import ast
 import re
@@ -95,7 +95,7 @@ hg.tune("grammar.cdec", "dev.fr", "dev.en", "weights.toml", translate=hg.Transla
 translated = hg.Decoder("grammar.cdec", lm="news.lm", weights="weights.toml").translate("la maison").text
 """),
 }  # fmt: skip
-"""By page: what has to be there, and the page's commands in Python."""
+"""By page: the required files, and the page's commands in Python."""
 
 TREES = ["(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))", "(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))"] * 2
 
@@ -131,10 +131,10 @@ def test_the_first_commands_of_a_page_in_python(page: str, folder: Path, store_u
             found.close()
 
 
-def test_every_page_with_commands_is_there() -> None:
+def test_every_page_with_commands_is_covered() -> None:
     with_commands = {
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
-    # Daemons, pages in a browser, comparisons and measures have no place in the library; SQL is asked by `ask`.
+    # Daemons, pages in a browser, comparisons and measurements are not part of the library; SQL uses `ask`.
     others = {"comparison", "daemon", "http", "integrations", "pages", "performance"}
     assert with_commands - others == PAGES.keys()

@@ -1,4 +1,4 @@
-"""`import hierogram`: quick, without a compiler, and each of its names is there, also for checkers of types."""
+"""`import hierogram` is quick and loads no compiler, and all its names exist, also for type checkers."""
 
 import ast
 import subprocess
@@ -18,11 +18,11 @@ def test_importing_loads_no_compiler_and_no_database() -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     seconds, loaded = ran.stdout.splitlines()
     assert not {"numba", "numpy", "sqlalchemy", "nanoarrow", "typer"} & set(loaded.split())
-    # Four times what it may take on a machine with nothing else to do.
+    # Four times the limit for an idle machine.
     assert float(seconds) < 0.6
 
 
-def test_every_name_is_there_and_is_what_checkers_of_types_see() -> None:
+def test_every_name_exists_and_is_visible_to_type_checkers() -> None:
     [block] = [node for node in ast.parse(FACE.read_text()).body if isinstance(node, ast.If)]
     seen = {
         (alias.asname or alias.name): f"{node.module}.{alias.name}"
@@ -37,14 +37,14 @@ def test_every_name_is_there_and_is_what_checkers_of_types_see() -> None:
         assert name in dir(hg)
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_the_version_is_the_package_s() -> None:
     from importlib.metadata import version
 
     assert hg.__version__ == version("hierogram")
     assert not hasattr(hg, "no_such_name")
 
 
-def test_every_function_and_method_says_what_it_does() -> None:
+def test_every_function_and_method_has_a_docstring() -> None:
     for name in hg.__dir__():
         thing = getattr(hg, name)
         if name.startswith("_") or getattr(thing, "__module__", "").partition(".")[0] != "hierogram":

@@ -1,4 +1,4 @@
-"""A chain without a store draws what a store draws."""
+"""A chain without a store draws the same values as a store."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_draws_what_a_store_draws(case: str, store_url: str) -> None:
+def test_it_draws_the_same_values_as_a_store(case: str, store_url: str) -> None:
     settings, own = CASES[case]
     make_store(store_url, seed=7, span_limit=5, **settings)
     with hg.open(store_url) as store:
@@ -55,7 +55,7 @@ def test_it_draws_what_a_store_draws(case: str, store_url: str) -> None:
     assert len(stored) > 20
 
 
-def test_threads_do_not_change_it_and_seeds_do() -> None:
+def test_threads_do_not_change_the_result_and_seeds_do() -> None:
     def counts(seed: int, threads: int) -> list[tuple[str, str, int]]:
         with hg.sample(PAIRS, seed=seed, threads=threads) as chain:
             return [(rule.source, rule.target, rule.count) for rule in chain.run(5).rules()]
@@ -65,7 +65,7 @@ def test_threads_do_not_change_it_and_seeds_do() -> None:
 
 
 class Hot:
-    """A schedule of one's own: T = 3 in every second sweep."""
+    """A custom schedule: T = 3 in every second sweep."""
 
     burn_in = 4
     leaving = False
@@ -80,13 +80,13 @@ class Hot:
         return np.ones(len(sweeps), np.int64)
 
 
-def test_a_schedule_of_ones_own() -> None:
+def test_a_custom_schedule() -> None:
     with hg.sample(PAIRS, schedule=Hot()) as own, hg.sample(PAIRS, schedule=hg.Annealing(0)) as cold:
         assert [a.log_likelihood for a in own.run(8).trace] != [b.log_likelihood for b in cold.run(8).trace]
         assert {done.stage for done in own.trace} == {1}
 
 
-def test_steps_are_taken_when_they_are_asked_for() -> None:
+def test_steps_run_on_demand() -> None:
     with hg.sample(PAIRS) as chain:
         before = chain.state
         steps = chain.steps(3)
@@ -114,7 +114,7 @@ def test_pairs_that_cannot_be_sampled(pairs: Any, message: str) -> None:
         hg.sample(pairs)
 
 
-def test_settings_that_there_are_not() -> None:
+def test_unknown_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="discount: must be < 1"):
         hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
     with pytest.raises(UsageError, match="store of trees cannot be sampled"):

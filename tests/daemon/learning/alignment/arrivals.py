@@ -1,4 +1,4 @@
-"""Pairs of an invented language that arrive in a store, and how well they are aligned."""
+"""Pairs of an invented language that are added to a store, and their alignment error."""
 
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of
@@ -26,7 +26,7 @@ def put(store: Store, first: int, last: int, given: bool = False) -> None:
 
 
 def error_rate(store: Store, first: int, last: int) -> float:
-    """Share of links, ours and true ones, that are not in both."""
+    """Alignment error rate: the share of links, predicted or true, that are not both."""
     truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
     rows = store.pairs()[first:last]
     found = [set(row.alignment.split()) for row in rows]

@@ -1,4 +1,4 @@
-"""Alignment from file to file, as a person uses it, and its evaluation."""
+"""Alignment from file to file with the command, and its evaluation."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def test_each_model_recovers_an_invented_language(
     assert result["aer"] < most
 
 
-def test_output_is_line_for_line_the_same_in_every_form(hierogram: Run, files: Files, tmp_path: Path) -> None:
+def test_output_has_the_same_lines_in_every_format(hierogram: Run, files: Files, tmp_path: Path) -> None:
     (tmp_path / "s.gz").write_bytes(gzip.compress((tmp_path / "s").read_bytes()))
     (tmp_path / "t.zst").write_bytes(zstandard.compress((tmp_path / "t").read_bytes()))
     short = ("--sweeps", "6", "--chains", "3")
@@ -124,7 +124,7 @@ def test_a_corpus_without_pairs_gives_an_empty_file(hierogram: Run, tmp_path: Pa
     assert (tmp_path / "out").read_text() == ""
 
 
-def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
+def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "one").write_text("a\n")
     (tmp_path / "two").write_text("a\nb\n")
     (tmp_path / "latin").write_bytes(b"a\n\xe9t\xe9\n")
@@ -143,7 +143,7 @@ def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
 
 
 def test_the_paper_s_models_have_the_paper_s_settings() -> None:
-    # From two candidates, and without a warm-up, bhmm does not burn in.
+    # From two candidates and without a warm-up, bhmm does not burn in.
     for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
         options = options_for(Request(model), 1_000)
         assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)
@@ -156,7 +156,7 @@ def test_the_paper_s_models_have_the_paper_s_settings() -> None:
         options_for(Request("ibm4"), 5)
 
 
-def test_error_rate_of_an_example_worked_by_hand() -> None:
+def test_error_rate_of_a_worked_example() -> None:
     gold = [
         GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (1, 2)})),
         GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0)})),
@@ -184,7 +184,7 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
             "gold: no link names word 0, so words seem to be counted from 1: evaluate --of links-from-1 counts them so",
         ),
         (ONE[1:], ZERO[1:], "links: no link names word 0, so words seem to be counted from 1: subtract 1 from them"),
-        # Links with mistakes, and sentences of which only some are linked at their beginning.
+        # Links with mistakes, and sentences that are only partly linked.
         (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link names word 0"),
         (ZERO, ZERO, None),
         (ONE[1:], ONE, None),
@@ -193,7 +193,7 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
         (ZERO, ["", "", ""], None),
     ],
 )
-def test_a_reference_that_seems_to_count_from_one_is_noted(
+def test_a_reference_that_seems_to_count_from_one_gives_a_note(
     hierogram: Run, tmp_path: Path, links: list[str], gold: list[str], noted: str | None
 ) -> None:
     (tmp_path / "links").write_text("".join(line + "\n" for line in [*links, *[""] * (len(gold) - len(links))]))

@@ -1,4 +1,4 @@
-"""Links that people fix or forbid: alignments keep to them, whoever aligned, and are as before when they are gone."""
+"""Human links: alignments respect fixed and forbidden links, and return to normal when they are removed."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ from hierogram.storage.store import Store, open_store
 
 PAIRS = 60
 GIVEN = 20
-"""So many pairs came with their alignment."""
+"""Number of pairs ingested with their alignment."""
 
 
 def put(store: Store, first: int, last: int) -> None:
@@ -43,7 +43,7 @@ def put(store: Store, first: int, last: int) -> None:
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """Pairs 1 to 20 came with an alignment, the others were aligned; all are learned."""
+    """Pairs 1 to 20 were ingested with an alignment, the others were aligned; all are learned."""
     with open_store(store_url, create=True, settings=QUICK) as opened:
         put(opened, 0, PAIRS)
         align_pending(opened, threads=1)
@@ -57,7 +57,7 @@ def links(store: Store, pair: int) -> set[tuple[int, int]]:
 
 
 def wrong(store: Store, pair: int) -> KnownLinks:
-    """A link that the pair does not have, fixed, and one that it has, forbidden."""
+    """Fix a link that the pair does not have, and forbid one that it has."""
     [row] = store.pairs_by_id([pair])
     found = sorted(links(store, pair))
     height, width = row.source.count(" ") + 1, row.target.count(" ") + 1
@@ -68,7 +68,7 @@ def wrong(store: Store, pair: int) -> KnownLinks:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", [1, GIVEN + 1], ids=["given", "aligned"])
-def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Store, store_url: str, pair: int) -> None:
+def test_alignments_respect_human_links_and_recover_without_them(store: Store, store_url: str, pair: int) -> None:
     before = links(store, pair)
     known = wrong(store, pair)
     assert store.set_human_links(pair, known, "a test")
@@ -82,7 +82,7 @@ def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Sto
     found = verify(store)
     assert (found.problems, found.human_links) == ([], 2)
     assert query(store_url, f"SELECT number FROM restarts WHERE pair_id = {pair}") == [(1,)]
-    # The same texts are aligned so when they are asked for.
+    # The same alignment is returned for the same texts on request.
     [row] = store.pairs_by_id([pair])
     _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
     assert set(answer.links) >= known.fixed
@@ -90,7 +90,7 @@ def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Sto
     [fixed] = known.fixed
     assert answer.posterior[fixed] == 1
     learn(store, sweeps=2)
-    # Taken back.
+    # Withdraw the corrections.
     assert store.set_human_links(pair, KnownLinks(), "a test")
     assert correct_requested(store, threads=1) == 1
     if pair <= GIVEN:
@@ -104,7 +104,7 @@ def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Sto
 
 
 @pytest.mark.slow
-def test_they_survive_rejuvenation_and_leave_with_their_pair(store: Store) -> None:
+def test_human_links_survive_rejuvenation_and_are_deleted_with_their_pair(store: Store) -> None:
     pairs = [GIVEN + 1, GIVEN + 2, GIVEN + 3]
     known = {pair: wrong(store, pair) for pair in pairs}
     for pair in pairs:
@@ -122,7 +122,7 @@ def test_they_survive_rejuvenation_and_leave_with_their_pair(store: Store) -> No
     assert verify(store).problems == []
 
 
-def test_pairs_that_are_not_aligned_yet_are_aligned_so(store_url: str) -> None:
+def test_new_pairs_are_aligned_with_their_human_links(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, 0, PAIRS)
         known = KnownLinks(frozenset([(0, 1), (1, 1)]))
@@ -134,7 +134,7 @@ def test_pairs_that_are_not_aligned_yet_are_aligned_so(store_url: str) -> None:
         assert verify(store).problems == []
 
 
-def test_what_is_said_while_a_pair_is_corrected_is_seen_to_later(store: Store) -> None:
+def test_links_changed_during_a_correction_are_applied_later(store: Store) -> None:
     known = wrong(store, 1)
     store.set_human_links(1, known, "a test")
     pending = store.pending_corrections(10)
@@ -146,7 +146,7 @@ def test_what_is_said_while_a_pair_is_corrected_is_seen_to_later(store: Store) -
     assert verify(store).problems == []
 
 
-def test_what_a_pair_cannot_have_is_refused(store: Store) -> None:
+def test_impossible_links_are_refused(store: Store) -> None:
     with pytest.raises(HumanLinksError, match="beyond"):
         store.set_human_links(1, KnownLinks(frozenset([(0, 99)])), "a test")
     with pytest.raises(HumanLinksError, match="both fixed and forbidden"):
@@ -155,7 +155,7 @@ def test_what_a_pair_cannot_have_is_refused(store: Store) -> None:
     assert correct_requested(store) == 0
 
 
-def test_an_alignment_that_does_not_keep_to_them_is_found(store: Store, store_url: str) -> None:
+def test_an_alignment_that_violates_human_links_is_found(store: Store, store_url: str) -> None:
     store.set_human_links(1, wrong(store, 1), "a test")
     correct_requested(store, threads=1)
     [(alignment,)] = query(store_url, "SELECT given FROM corrections")

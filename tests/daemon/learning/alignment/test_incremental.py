@@ -1,4 +1,4 @@
-"""Pairs that arrive without an alignment are aligned with what the store knows, and the store stays in step."""
+"""Pairs added without an alignment are aligned with the store's counts, and the store stays consistent."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def quick_store(store_url: str):
         yield store
 
 
-def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
+def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 270)
     assert align_pending(store).pairs == 270
@@ -48,7 +48,7 @@ def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
     assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
 
 
-def test_a_pair_alone_is_aligned_by_what_others_trained(quick_store: Store) -> None:
+def test_a_single_pair_is_aligned_with_counts_of_others(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 250, given=True)
     before = texts(store)
@@ -80,14 +80,14 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_derivations_follow_alignments_that_change(quick_store: Store, store_url: str) -> None:
+def test_derivations_follow_changed_alignments(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 120)
     align_pending(store)
     learn(store, sweeps=2)
-    # Wrong alignments in the store, with derivations and counts that belong to them: going over them mends both.
+    # Store wrong alignments with matching derivations and counts; realigning repairs both.
     query(store_url, "UPDATE sentence_pairs SET alignment = '' WHERE id <= 3")
-    store_is_mended(store_url)
+    reset_derivations(store_url)
     learn(store, sweeps=2)
     assert verify(store).problems == []
     [again] = IncrementalAligner(store).rejuvenate(PAIRS)
@@ -109,18 +109,18 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
 
 
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
-    """The derivations that the pairs begin with."""
+    """The initial derivations of the pairs."""
     batch = ResidentBatch.of([row._replace(current=None, averages=None) for row in rows], store.settings())
     return split_blobs(batch.loaded.encode(batch.state))
 
 
-def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> None:
+def test_a_learner_s_table_is_updated(quick_store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.learner import Learner
 
     store = quick_store
     put(store, 0, 60)
     align_pending(store)
-    # As if someone had given another alignment: the derivation that is learned belongs to it.
+    # As if a different alignment had been given: the learned derivation must match it.
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
     learn(store, sweeps=0)
     with Learner(store) as learner:
@@ -132,7 +132,7 @@ def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> N
             assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
 
 
-def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
+def test_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
@@ -143,7 +143,7 @@ def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 
-def test_verify_counts_the_aligner_again(quick_store: Store, store_url: str) -> None:
+def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
@@ -157,7 +157,7 @@ def test_verify_counts_the_aligner_again(quick_store: Store, store_url: str) -> 
     assert any("aligned without links: 5" in problem for problem in verify(store).problems)
 
 
-def test_a_difference_of_a_tenth_is_material() -> None:
+def test_a_difference_of_ten_percent_is_significant() -> None:
     line = " ".join(f"{k}-{k}" for k in range(20))
     assert not is_material(line, line)
     assert not is_material(line, line.removesuffix(" 19-19"))
@@ -182,7 +182,7 @@ def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
 
 
 class Going:
-    """A stop flag and a heart for a loop that is run by hand."""
+    """Stop flag and heartbeat for a loop that the test runs itself."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -204,7 +204,7 @@ class Going:
         self.beats += 1
 
 
-def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path) -> None:
+def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
     from hierogram.daemon.configuration import Configuration, LogSection
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.health import HealthRegistry
@@ -225,10 +225,10 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
             while store.count_pairs(["settled"]) < 60:
                 assert turns.take()
             assert going.beats
-            # Derivations of wrong alignments, as an aligner that knew less might have made them on arrival.
+            # Derivations of wrong alignments, as if aligned on arrival with few counts.
             query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
             query(url, "UPDATE pair_links SET sweep = 1")
-        store_is_mended(url)
+        reset_derivations(url)
         learn(store, sweeps=0)
         with Learner(store) as learner:
             aligning = Aligning(store, learner, configuration, going, going, log)
@@ -242,7 +242,7 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
         assert verify(store).problems == []
 
 
-def test_the_daemon_aligns_pairs_again_once_many_have_arrived(quick_store: Store) -> None:
+def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> None:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.sampling import Aligning
@@ -263,7 +263,7 @@ def test_the_daemon_aligns_pairs_again_once_many_have_arrived(quick_store: Store
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_store_that_grows_is_aligned_again_as_a_whole(quick_store: Store) -> None:
+def test_a_growing_store_is_realigned_as_a_whole(quick_store: Store) -> None:
     done = []
     for first in range(0, PAIRS, 60):
         put(quick_store, first, first + 60)
@@ -275,7 +275,7 @@ def test_a_store_that_grows_is_aligned_again_as_a_whole(quick_store: Store) -> N
 
 
 @pytest.mark.database("sqlite")
-def test_pairs_on_their_way_are_aligned_again_when_they_have_settled(quick_store: Store, store_url: str) -> None:
+def test_unsettled_pairs_are_realigned_after_settling(quick_store: Store, store_url: str) -> None:
     put(quick_store, 0, 60)
     align_pending(quick_store)
     put(quick_store, 60, 120)
@@ -289,7 +289,7 @@ def test_pairs_on_their_way_are_aligned_again_when_they_have_settled(quick_store
     assert not aligner.much_has_arrived()
 
 
-def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:
+def test_files_are_aligned_with_the_counts_of_a_store(hierogram: Run, tmp_path: Path) -> None:
     sources, targets, alignments = invented(PAIRS)
     with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
         put(store, 0, 250)
@@ -310,8 +310,8 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
     assert hierogram("align", "s", "t", "--store", "missing.db").code == 3
 
 
-def store_is_mended(url: str) -> None:
-    """Take all derivations out, so that what was changed by hand is sampled anew."""
+def reset_derivations(url: str) -> None:
+    """Remove all derivations, so that pairs changed by hand are resampled."""
     for statement in (
         "DELETE FROM derivations",
         "DELETE FROM rule_words",

@@ -1,4 +1,4 @@
-"""A store of phrases whose raw pairs are aligned by the ITG: beside what others count, gone over again, withdrawn."""
+"""A phrase store that aligns raw pairs with the ITG: prior counts, realignment, withdrawal."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
+def test_new_pairs_are_aligned_and_counted(store: Store) -> None:
     put(store, 0, 100)
     done = align_pending(store)
     assert (done.pairs, done.rejuvenated) == (100, 0)
@@ -50,7 +50,7 @@ def test_what_arrives_is_aligned_and_counted(store: Store) -> None:
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 
-def test_a_pair_alone_is_aligned_by_what_others_trained(store: Store) -> None:
+def test_a_single_pair_is_aligned_with_counts_of_others(store: Store) -> None:
     put(store, 0, 200, given=True)
     put(store, 200, 206)
     assert align_pending(store).trained == 200
@@ -59,8 +59,8 @@ def test_a_pair_alone_is_aligned_by_what_others_trained(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_what_people_say_of_links_is_kept_to(store: Store) -> None:
-    """By pairs that are aligned already, by new ones, and when pairs are gone over again."""
+def test_human_links_are_respected(store: Store) -> None:
+    """Covers pairs that are already aligned, new ones, and realignment."""
     put(store, 0, 60)
     align_pending(store)
     learn(store, sweeps=1)
@@ -92,7 +92,7 @@ def test_what_people_say_of_links_is_kept_to(store: Store) -> None:
     assert verify(store).problems == []
 
 
-def test_one_pair_is_answered_by_the_other_aligner_and_the_same_counts(store: Store) -> None:
+def test_a_single_pair_is_answered_by_the_other_aligner_with_the_same_counts(store: Store) -> None:
     put(store, 0, 100)
     align_pending(store)
     row = store.pairs()[3]
@@ -110,7 +110,8 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
         columns = np.array(conditioning, np.int32), np.array(emitted, np.int32), np.array(number)
         return PriorCounts(*columns, links, *nothing, 3)
 
-    # Word 2 of two source words, and word 3 of three target words, stand for no word; the pair (1, 9) is not at hand.
+    # Word 2 of two source words, and word 3 of three target words, stand for no word; pair (1, 9) is not in the
+    # batch.
     forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
     backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
     uses = uses_of_links(batch, (forward, backward))
@@ -120,7 +121,7 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
     assert not uses_of_links(batch, ()).any()
 
 
-def test_the_command_names_it(hierogram: Run, tmp_path: Path) -> None:
+def test_the_command_accepts_the_model_name(hierogram: Run, tmp_path: Path) -> None:
     at = ("--store", f"sqlite:///{tmp_path}/s.db")
     refused = hierogram(*at, "init", "--aligner", "itg", "--max-tokens", "300")
     assert (refused.code, "250" in refused.err) == (2, True)

@@ -1,4 +1,4 @@
-"""The ITG as an aligner: from sentences to links, both ways at once."""
+"""The ITG as an aligner: from sentences to links, symmetric by construction."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_links_of_an_invented_language_are_found() -> None:
 
 
 def test_chains_start_from_links_of_the_default_model() -> None:
-    """Sentences backwards: one sweep from Model 1, which links words near the diagonal, finds half of the links."""
+    """With reversed sentences, one sweep from Model 1, which prefers the diagonal, finds half of the links."""
     source, forwards, right = invented(15, seed=3)
     target = [" ".join(reversed(line.split())) for line in forwards]
     lengths = [len(line.split()) for line in forwards]
@@ -86,13 +86,13 @@ def test_posteriors_are_shares_of_the_samples() -> None:
         ),
     ],
 )
-def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> None:
+def test_unsupported_options_are_refused(request_: Request, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         align(["a"], ["x"], request_)
 
 
 def test_links_are_sampled_by_slices_of_either_kind() -> None:
-    """They draw otherwise, from one posterior: where it is sure of a link, both set it."""
+    """Their draws differ, but have one posterior: links with high probability are set by both."""
     source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
     sides = read_side(source), read_side(target)
     flat, beta = (
@@ -108,6 +108,6 @@ def test_counts_of_a_store_are_refused() -> None:
         align(["a"], ["x"], ITG, known=lambda source, target: [])
 
 
-def test_a_line_that_is_too_long_is_named() -> None:
+def test_an_oversized_line_is_named() -> None:
     with pytest.raises(AlignmentInputError, match="sentence pair 2 has 251 words on its source side"):
         align(["a", " ".join("a" * 251)], ["x", "y"], ITG)

@@ -1,4 +1,4 @@
-"""A run that is killed while raw pairs are aligned leaves a sound store, whatever the aligner; the next one goes on."""
+"""A run killed during alignment leaves a consistent store with any aligner, and the next run continues."""
 
 import subprocess
 import sys
@@ -27,14 +27,14 @@ from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
 main()
 """
-"""`hierogram learn`, that aligns ten pairs or so at a time and commits three at once; campaigns kill it often."""
+"""`hierogram learn` with batches of about ten pairs to align and three to commit; campaigns kill it often."""
 
 PAIRS = 120
 PATIENCE = 300.0
 
 
 def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
-    """Run the command until fewer pairs wait for an alignment, and kill it then."""
+    """Run the command, and kill it once fewer than `waiting` pairs are unaligned."""
     with subprocess.Popen([sys.executable, "-c", ALIGNING, url], stderr=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + PATIENCE
         while store.count_pairs([UNALIGNED]) >= waiting:
@@ -50,7 +50,7 @@ def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
 @pytest.mark.parametrize(
     "aligner", [DEFAULT_MODEL, *(pytest.param(one, marks=pytest.mark.database("sqlite")) for one in JOINT_MODELS)]
 )
-def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_during_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:
         put(store, 0, PAIRS)
         kill_when_fewer_wait(store, store_url, PAIRS)
@@ -60,7 +60,7 @@ def test_killed_in_mid_alignment(store_url: str, aligner: str, monkeypatch: pyte
         aligned = [row for row in store.pairs() if row.alignment]
         assert len(aligned) == PAIRS - left
         assert {row.aligned_by for row in aligned} == {"aligner"}
-        # Offered again, all pairs are known, aligned or not.
+        # All pairs are already known when sent again, aligned or not.
         put(store, 0, PAIRS)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
         monkeypatch.setattr(incremental, "_CELLS_A_LOT", 1_000)

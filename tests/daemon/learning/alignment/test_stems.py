@@ -1,4 +1,4 @@
-"""Chains that know words by their stems, and the counts of stems that a store keeps."""
+"""Alignment chains over stems, and the stem counts of a store."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -50,9 +50,9 @@ def with_stems(sentences: Iterable[str]) -> Side:
     return read_side(" ".join(stem(word) for word in sentence.split()) for sentence in sentences)
 
 
-def test_of_three_chains_two_know_words_by_their_stems() -> None:
+def test_two_of_three_chains_use_stems() -> None:
     sources, targets, _ = invented(30)
-    # The words of the invented language are short: endings make them more than their stems.
+    # The words of the invented language are short: endings distinguish them from their stems.
     sources, targets = (
         [" ".join(f"{word}st{k % 3}" for word in line.split()) for k, line in enumerate(side)]
         for side in (sources, targets)
@@ -122,7 +122,7 @@ def test_counts_are_of_words_and_of_stems() -> None:
 
 
 def test_counts_of_some_words_are_found_by_name() -> None:
-    """Of words that others have counts of too, of words without any, and of none; beside a search through all rows."""
+    """Compare with a search through all rows, for words with shared counts, without counts, and for no words."""
     lexicon = [("a", "x", 2, 0), ("a", "y", 0, 3), ("b", "x", 5, 7), ("", "x", 1, 0), ("b", "", 0, 4), ("c", "y", 8, 9)]
     words = [
         WordCounts(side, word, *range(first, first + 9))
@@ -153,13 +153,13 @@ def test_counts_of_some_words_are_found_by_name() -> None:
                 assert way.emitted_words == (30, 20)[k]
 
 
-def test_a_stem_and_the_word_of_its_letters_have_two_names() -> None:
+def test_a_stem_and_a_word_with_equal_letters_have_different_names() -> None:
     of_words, of_stems = names_of(*units_of(read_side(["mais maison"]), read_side(["x"])))
     assert of_words == (["mais", "maison", ""], ["x", ""])
     assert of_stems == (["mais ", " "], ["x ", " "])
 
 
-def test_pairs_at_hand_leave_the_counts_of_stems_that_they_are_aligned_by(
+def test_stem_counts_exclude_the_pairs_being_aligned(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, 0, 40)
@@ -173,14 +173,14 @@ def test_pairs_at_hand_leave_the_counts_of_stems_that_they_are_aligned_by(
     monkeypatch.setattr("hierogram.daemon.learning.alignment.incremental.align_sides", noting)
     IncrementalAligner(store).rejuvenate(40)
     [prior] = seen
-    # All pairs of the store are at hand: nothing is left.
+    # All pairs of the store are being aligned, so no counts remain.
     assert [(int(way.counts.sum()), int(way.links.sum()), int(way.jumps.sum())) for unit in prior for way in unit] == [
         (0, 0, 0)
     ] * 4
     assert verify(store).problems == []
 
 
-def test_counts_of_stems_leave_with_withdrawn_pairs(store: Store) -> None:
+def test_stem_counts_of_withdrawn_pairs_are_removed(store: Store) -> None:
     put(store, 0, 20)
     align_pending(store)
     rows = aligner_counts(store).lexicon
