@@ -1,4 +1,4 @@
-"""A small store of parts of words, for tests of what is shown of it."""
+"""A small store with subword segmentation, for tests of its display."""
 
 from itertools import product
 from pathlib import Path
@@ -16,7 +16,7 @@ TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
 
 
 def make_parts(folder: Path) -> str:
-    """Make a store of parts in a folder, learn from it, and return its address."""
+    """Create a store with subword segmentation in a folder, learn it, and return its URL."""
     with hg.open(folder / "words.db", create=True) as words:
         words.add(VERSES)
         with words.in_parts(folder / "parts.db", bpe_merges=(24, 24)) as store:
@@ -25,7 +25,7 @@ def make_parts(folder: Path) -> str:
 
 
 def a_divided_word(store: hg.GrammarStore) -> str:
-    """Return a source word of several parts that a rule has together, that of the most used rule."""
+    """Return the source word of several subwords that occurs together in the most used rule."""
     view = InWords(store.settings().bpe_merges)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):

@@ -1,4 +1,4 @@
-"""Making the next item while the last one is worked on."""
+"""Prefetching: the next item is produced while the current one is processed."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from hierogram.daemon.prefetch import ahead
 
 
-def test_items_come_in_their_order_and_the_next_is_made_meanwhile() -> None:
+def test_items_are_in_order_and_the_next_one_is_prefetched() -> None:
     made = [threading.Event() for _ in range(4)]
 
     def items() -> Iterator[int]:
@@ -17,13 +17,13 @@ def test_items_come_in_their_order_and_the_next_is_made_meanwhile() -> None:
             yield number
 
     for number in ahead(items()):
-        # Nobody asks for the next item before this one is done with.
+        # The next item is not requested before this one is done.
         assert number == 3 or made[number + 1].wait(10)
     assert all(event.is_set() for event in made)
     assert list(ahead([])) == []
 
 
-def test_an_error_comes_after_the_items_before_it() -> None:
+def test_an_error_is_raised_after_the_items_before_it() -> None:
     def items() -> Iterator[int]:
         yield from range(3)
         raise ValueError("the file is damaged")
@@ -34,7 +34,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
         next(for_each)
 
 
-def test_who_stops_early_leaves_no_thread() -> None:
+def test_stopping_early_leaves_no_thread() -> None:
     going_on = threading.Event()
 
     def items() -> Iterator[int]:

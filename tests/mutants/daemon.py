@@ -173,14 +173,14 @@ DAEMON_FAULTS = (
         "daemon/text/tokenizer.py",
         r"""_APOSTROPHE = r"['\u2018\u2019""",
         r"""_APOSTROPHE = r"['\u2018""",
-        (_JOINING, "-k", "comes_back"),
+        (_JOINING, "-k", "round_trip"),
     ),
     Fault(
         "straight quotation marks open and close wherever they stand",
         "daemon/text/detokenizer.py",
         "early = 2 * k < len(self._tokens)",
         "early = False",
-        (_JOINING, "-k", "comes_back"),
+        (_JOINING, "-k", "round_trip"),
     ),
     Fault(
         "a sentence begins with a small letter",
@@ -442,7 +442,7 @@ DAEMON_FAULTS = (
         "daemon/workers/worker.py",
         "        for change in reversed(changes):\n            self._add(_taken_back(change))\n",
         "",
-        (_POOL, "-k", "left_take_over"),
+        (_POOL, "-k", "remaining_workers"),
     ),
     Fault(
         "a lot sees what others of its round have committed",
@@ -456,7 +456,7 @@ DAEMON_FAULTS = (
         "daemon/learning/alignment/incremental.py",
         "if lots and last > linked - again * last:",
         "if lots and last > linked + again * last:",
-        (_LOTS, "-k", "no_more_pairs"),
+        (_LOTS, "-k", "is_limited"),
     ),
     Fault(
         "the samples of chains are added up as they come",
@@ -492,7 +492,7 @@ DAEMON_FAULTS = (
         "daemon/web/protocol/sessions.py",
         'hmac.compare_digest(token.encode("utf-8", "replace"), self._token)',
         'self._token.startswith(token.encode("utf-8", "replace"))',
-        (_GUARD, "-k", "sqlite and asked_for"),
+        (_GUARD, "-k", "sqlite and is_required"),
     ),
     Fault(
         "who asks seldom may ask any number of times at once",
@@ -506,21 +506,21 @@ DAEMON_FAULTS = (
         "daemon/web/api/events.py",
         "        self._open += 1\n        try:\n            first = await self.page(kinds, after, 1)\n",
         "        try:\n            first = await self.page(kinds, after, 1)\n            self._open += 1\n",
-        (_STREAMS, "-k", "begin_at_once"),
+        (_STREAMS, "-k", "concurrent_streams"),
     ),
     Fault(
         "a stream skips events where more come than it reads at once",
         "daemon/web/api/events.py",
         "page.events[-1].id if len(page.events) >= _A_LOOK else page.last",
         "page.last",
-        (_STREAMS, "-k", "more_than_a_look"),
+        (_STREAMS, "-k", "more_than_one_batch"),
     ),
     Fault(
         "a page of events says to go on behind those that it has no room for",
         "daemon/web/api/events.py",
         "page.events[-1].id if len(page.events) == limit else max(page.last, after or 0)",
         "max(page.last, after or 0)",
-        (_STREAMS, "-k", "sqlite and follow_each_other"),
+        (_STREAMS, "-k", "sqlite and consecutive"),
     ),
     Fault(
         "the deadline of a body starts again with each piece of it",
@@ -597,7 +597,7 @@ DAEMON_FAULTS = (
         "daemon/web/protocol/sessions.py",
         "> self._clock()",
         "> 0",
-        (_PAGES, "-k", "cookie_ends"),
+        (_PAGES, "-k", "cookie_expires"),
     ),
     Fault(
         "a form for one pair withdraws another one, too",

@@ -1433,14 +1433,14 @@ FAULTS = (
         "daemon/text/segments.py",
         "            _, at = min(ranked)\n",
         "            _, at = ranked[0]\n",
-        (_SEGMENTS, "-k", "in_their_order"),
+        (_SEGMENTS, "-k", "in_order"),
     ),
     Fault(
         "what follows a join is not counted with it",
         "daemon/text/segments.py",
         "                if after and tuple(after) != pair:\n",
         "                if not after:\n",
-        (_SEGMENTS, "-k", "counting_again"),
+        (_SEGMENTS, "-k", "recounting"),
     ),
     Fault(
         "words of a long text are looked at as a whole",
@@ -1475,7 +1475,7 @@ FAULTS = (
         "tools/translation/translating.py",
         "            scores = with_classes(texts, scores, classes)\n",
         "            with_classes(texts, scores, classes)\n",
-        (_CONSENSUS, "-k", "hears"),
+        (_CONSENSUS, "-k", "uses_its"),
     ),
     Fault(
         "classes are of parts of words",

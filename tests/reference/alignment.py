@@ -232,8 +232,7 @@ def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
 
 @lru_cache(KEPT)
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """The weight of a link given everything else [SA16 eqs. 5, 6]: the pair's jumps in sequence, fertility, the word.
-    """
+    """The weight of a link given everything else [SA16 eqs. 5, 6]: jumps in sequence, fertility, the word."""
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()

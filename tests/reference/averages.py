@@ -30,8 +30,7 @@ class Entry:
 
 @dataclass
 class Average:
-    """Averages of one pair in a fixed number of slots; `truth` has the exact uses, `weight` the weight of all sweeps.
-    """
+    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` that of all sweeps."""
 
     slots: int
     entries: dict[Hashable, Entry] = field(default_factory=dict)

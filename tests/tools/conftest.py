@@ -1,4 +1,4 @@
-"""Fixtures that the tests of tools share with those of the daemon."""
+"""Fixtures of the daemon that the tests of tools also use."""
 
 from tests.daemon.conftest import corpus, hierogram, lab, learned, learned_url, parts, parts_url
 from tests.daemon.serving.conftest import serve

@@ -469,9 +469,7 @@ def wrapped(cause: BaseException) -> RuntimeError:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), wrapped(KeyboardInterrupt())])
-def test_interrupting_an_import_shows_no_traceback(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupting_an_import_shows_no_traceback(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"hierogram": "hierogram.__main__:main"}
     monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(error))

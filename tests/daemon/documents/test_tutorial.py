@@ -103,9 +103,7 @@ class Texts(HTMLParser):
         self.found += data if self._inside else ""
 
 
-def assert_python_http_and_the_page_agree(
-    last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def assert_python_http_and_the_page_agree(last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     exec(code, {})
     assert capsys.readouterr().out == last_output

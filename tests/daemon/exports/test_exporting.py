@@ -252,7 +252,9 @@ def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, n
     assert len(parsers.lines(tmp_path / "1" / name)) == first.rules
 
 
-def test_an_export_shows_the_state_at_its_start(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_shows_the_state_at_its_start(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = rules_of(learned)
     load = Scratch.load
 

@@ -41,7 +41,7 @@ class Runs:
         self._store = store
 
     def __call__(self, report: Report = lambda *_: None) -> list[str]:
-        """Run what is due; return the names of the jobs that ran, in order."""
+        """Run the due jobs, and return their names in order."""
         before = len(self.results)
         run_due(
             self._store, lambda *ended: self.results.append(ended), report, lambda: self.stopping,

@@ -11,7 +11,6 @@ from hierogram.storage.store import Store
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
 
-
 def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
     """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
     random = np.random.default_rng(seed)

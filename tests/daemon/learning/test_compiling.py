@@ -124,9 +124,7 @@ def test_the_compiler_ends_with_its_parent(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unknown")
-def test_nothing_is_compiled_for_an_unwritable_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("HIEROGRAM_CACHE", str(file))

@@ -3,7 +3,7 @@
 import json
 
 from tests.daemon.conftest import LINES, Run
-from tests.daemon.serving.turns import Hands
+from tests.daemon.serving.turns import ManualTurns
 from tests.storage.building import query
 
 from hierogram.daemon.learning.learning import learn
@@ -34,20 +34,20 @@ def test_learning_fills_rule_support_with_uses_that_sum_to_the_counts(learned: S
 
 def test_a_daemon_fills_rule_support(learned: Store, learned_url: str) -> None:
     forget(learned_url)
-    with Hands(learned, idle_share=0.0) as hands:
-        assert hands.turns.take()
+    with ManualTurns(learned, idle_share=0.0) as turns:
+        assert turns.turns.take()
         assert learned.count_unindexed() == 0
-        assert not hands.turns.take()
+        assert not turns.turns.take()
     forget(learned_url)
-    with Hands(learned, idle_share=1.0, commit_seconds=1.0) as hands:
-        hands.turns.take()
+    with ManualTurns(learned, idle_share=1.0, commit_seconds=1.0) as turns:
+        turns.turns.take()
         assert learned.count_unindexed() == 0
         assert query(learned_url, UNEQUAL) == []
 
 
 def test_recently_sampled_pairs_are_reindexed(learned: Store, learned_url: str) -> None:
-    with Hands(learned, idle_share=1.0, commit_seconds=1e-6) as hands:
-        hands.turns.take()
+    with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
+        turns.turns.take()
     assert query(learned_url, "SELECT max(current) FROM rule_support") == [(0,)]
     assert learned.count_unindexed() == len(LINES)
     assert index_occurrences(learned) == len(LINES)
@@ -59,8 +59,8 @@ def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned
     forget(learned_url)
     position, rows = learned.unindexed_pairs(limit=3)
     ids = [row.id for row in rows]
-    with Hands(learned, idle_share=1.0, commit_seconds=1e-6) as hands:
-        hands.turns.take()
+    with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
+        turns.turns.take()
     salt = learned.settings().key_salt
     assert learned.index_pairs(ids, position, [], salt) == 0
     assert learned.index_pairs(ids, learned.position(), [], salt + 1) == 0

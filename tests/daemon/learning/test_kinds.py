@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
-from tests.daemon.serving.turns import SHORT, Hands
+from tests.daemon.serving.turns import SHORT, ManualTurns
 
 from hierogram.daemon.learning.kinds import synchronous
 from hierogram.daemon.learning.kinds.kind import (
@@ -144,11 +144,11 @@ def test_it_is_withdrawn_and_served(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "withdraw", "1", "2").code == 0
     with open_store(url) as store:
         warm_up(store.settings())
-        with Hands(store, **SHORT) as hands:
+        with ManualTurns(store, **SHORT) as turns:
             store.request_withdrawals([3])
-            hands.settle()
-            hands.turns.take()
-            assert hands.learner.chain.rule_tokens == len(LINES) - 3
+            turns.settle()
+            turns.turns.take()
+            assert turns.learner.chain.rule_tokens == len(LINES) - 3
         assert sum(count for count, _ in rules(store).values()) == len(LINES) - 3
         assert verify(store).problems == []
     assert hierogram("--store", url, "withdraw", "--corpus", "default").code == 0

@@ -149,7 +149,9 @@ def test_a_dry_run_changes_nothing(filled: Store, store_url: str) -> None:
     assert sound(filled)
 
 
-def test_a_failure_during_repair_changes_nothing(filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_during_repair_changes_nothing(
+    filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query(store_url, DAMAGE["count"])
     before = query(store_url, "SELECT * FROM rules ORDER BY id")
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""What commands do, in Python, in as many lines; and what interruptions leave behind."""
+"""Python equivalents of the commands, of about the same length, and the effects of interruptions."""
 
 import math
 import re
@@ -87,7 +87,7 @@ store.add("news.fr", "news.en", "news.align")
         assert store.status().pairs["waiting"] == len(LINES)
 
 
-def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
+def test_pairs_in_any_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
     first = new.add("news.fr", Path("news.en"), "news.align")
     assert first.totals.accepted == len(LINES)
     names = ("source", "target", "alignment")
@@ -111,7 +111,7 @@ def test_pairs_of_every_form_are_the_same_pairs(new: hg.GrammarStore, files: Pat
     "links",
     [[(0, 0), (1.0, 1)], np.array([[0, 0], [1, 1]]), ((np.int32(k), np.float32(k)) for k in (0, 1)), {(0, 0), (1, 1)}],
 )
-def test_links_of_any_collection_and_of_any_whole_numbers(new: hg.GrammarStore, links: Any) -> None:
+def test_links_from_any_collection_and_any_integers(new: hg.GrammarStore, links: Any) -> None:
     assert new.add([("a b", "x y", links)]).totals.accepted == 1
     assert new.pair(1).links == [(0, 0), (1, 1)]
 
@@ -119,7 +119,7 @@ def test_links_of_any_collection_and_of_any_whole_numbers(new: hg.GrammarStore, 
 @pytest.mark.parametrize(
     "link", [(0.9, 1), (math.nan, 0), (math.inf, 0), (True, 0), (np.True_, 0), ("0", 0), "00", (0,), 0, None]
 )
-def test_what_is_no_link_is_rejected_and_never_rounded(new: hg.GrammarStore, link: Any) -> None:
+def test_invalid_links_are_rejected_and_never_rounded(new: hg.GrammarStore, link: Any) -> None:
     one = {"source": "a b", "target": "x y"}
     pairs = [("a b", "x y", [(0, 0), link])] + [one | {name: [link]} for name in ("alignment", "fixed", "forbidden")]
     assert new.add([*pairs, *[("a", "b")] * 9]).reasons == {"malformed-link": 4}
@@ -152,7 +152,7 @@ def test_a_data_frame_without_a_side(new: hg.GrammarStore) -> None:
             new.add(frame)
 
 
-def test_what_is_no_pair_is_rejected_and_the_others_are_stored(new: hg.GrammarStore) -> None:
+def test_invalid_pairs_are_rejected_and_the_others_stored(new: hg.GrammarStore) -> None:
     given: list[Any] = [("a", "b"), "ab", ("a",), {"source": "a"}, ("a", 3), ("a", "b", "0-7"), ("c", "d", [(0, 0)])]
     report = new.add(given)
     assert report.totals.accepted == 2
@@ -167,7 +167,7 @@ def test_a_dictionary(new: hg.GrammarStore, tmp_path: Path) -> None:
     assert new.withdraw(corpus="dictionary").pairs == 4
 
 
-def test_usage_that_makes_no_sense(new: hg.GrammarStore) -> None:
+def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
     for call, message in (
         (lambda: new.add(PAIRS, "news.en"), "pairs, or files"),
         (lambda: new.add("trees", nbest=True), "store of trees"),
@@ -188,7 +188,7 @@ def test_usage_that_makes_no_sense(new: hg.GrammarStore) -> None:
         new.withdraw(corpus="none")
 
 
-def test_settings_are_those_that_are_named(store_url: str) -> None:
+def test_settings_are_those_given(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         hg.open(store_url)
     with hg.open(store_url, create=True, model="dirichlet", languages=("fr", "en")) as store:
@@ -200,7 +200,7 @@ def test_settings_are_those_that_are_named(store_url: str) -> None:
         hg.open(store_url, languages=("de", "en"))
 
 
-def test_learning_is_the_same_however_it_is_read(store_url: str, tmp_path: Path) -> None:
+def test_learning_does_not_depend_on_how_progress_is_read(store_url: str, tmp_path: Path) -> None:
     pairs = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(40)]
     whole = f"sqlite:///{tmp_path / 'whole.db'}"
     for url in (whole, store_url):
@@ -224,7 +224,7 @@ def test_learning_is_the_same_however_it_is_read(store_url: str, tmp_path: Path)
         assert contents(one)[0] == contents(other)[0]
 
 
-def test_a_loop_that_an_exception_keeps_ends_with_the_next(new: hg.GrammarStore) -> None:
+def test_a_suspended_loop_held_by_an_exception_ends_with_the_next(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
     kept = iter(new.learn(sweeps=3))
     next(kept)
@@ -243,7 +243,7 @@ def test_unaligned_pairs_are_aligned_first(new: hg.GrammarStore) -> None:
     assert learning.aligned.pairs == len(PAIRS)
 
 
-def test_another_who_writes_is_an_error_of_ours(opened: hg.GrammarStore) -> None:
+def test_another_writer_raises_a_library_error(opened: hg.GrammarStore) -> None:
     with open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other, holding_lease(other, "me"):
         with pytest.raises(StoreHeldError, match="me"):
             opened.learn(sweeps=1).run()
@@ -288,7 +288,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_looking(opened: hg.GrammarStore) -> None:
+def test_queries(opened: hg.GrammarStore) -> None:
     found = opened.evidence("la maison", pairs=2)
     assert found.rules
     assert len(found.pairs) <= 2
@@ -385,7 +385,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["loop", "run"])
-def test_ctrl_c_commits_the_sweep_at_hand_and_leaves_a_sound_store(store_url: str, way: str) -> None:
+def test_ctrl_c_commits_the_current_sweep_and_leaves_a_consistent_store(store_url: str, way: str) -> None:
     with hg.open(store_url, create=True) as store:
         store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])
     arguments = [sys.executable, "-c", INTERRUPTED, store_url, way]
@@ -440,7 +440,7 @@ CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
 
 
 @pytest.mark.parametrize(("message", "call"), CALLS, ids=[message for message, _ in CALLS])
-def test_arguments_that_cannot_be_are_named(
+def test_invalid_arguments_are_named(
     opened: hg.GrammarStore, message: str, call: Callable[[hg.GrammarStore], object]
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -456,7 +456,7 @@ def test_words_of_a_rule_may_be_one_text(opened: hg.GrammarStore) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_numbers_that_no_store_holds(opened: hg.GrammarStore) -> None:
+def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
     large = 10**20
     for call in (
         lambda: opened.pair(large),
@@ -470,7 +470,7 @@ def test_numbers_that_no_store_holds(opened: hg.GrammarStore) -> None:
         opened.events(0, limit=large)
 
 
-def test_pairs_are_named_by_one_number_or_several(new: hg.GrammarStore) -> None:
+def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
     with pytest.raises(InputError, match="no stored pair has that number"):
         new.withdraw(99)
@@ -493,7 +493,7 @@ def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:
             store.set_links({1: hg.KnownLinks(frozenset({(0, 1)}))})
 
 
-def test_links_that_people_know(new: hg.GrammarStore) -> None:
+def test_human_links(new: hg.GrammarStore) -> None:
     new.add([(source, target) for source, target, _ in PAIRS])
     new.learn(sweeps=1).run()
     fixed = frozenset({(0, 1)})
@@ -514,7 +514,7 @@ def test_links_that_people_know(new: hg.GrammarStore) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
+def test_sql_queries(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = ask_url_of(store_url)
     found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
@@ -524,7 +524,7 @@ def test_asking_in_sql(opened: hg.GrammarStore, store_url: str) -> None:
         opened.ask("DELETE FROM rules", sql_url=asked_by)
 
 
-def test_learning_from_nothing(new: hg.GrammarStore) -> None:
+def test_learning_from_an_empty_store(new: hg.GrammarStore) -> None:
     report = new.learn(sweeps=3).run()
     assert (report.pairs, report.sweeps, report.finished) == (0, 0, True)
     assert list(new.learn(sweeps=3)) == []

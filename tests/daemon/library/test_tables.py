@@ -1,4 +1,4 @@
-"""Tables of rules: what pandas, polars, DuckDB and pyarrow read, and a million rules."""
+"""Tables of rules: read by pandas, polars, DuckDB and pyarrow, and a million rules."""
 
 import sqlite3
 import subprocess
@@ -27,7 +27,7 @@ def opened(learned_url: str) -> hg.GrammarStore:
 
 
 @pytest.mark.parametrize("drawn", [False, True])
-def test_the_table_is_what_the_store_says_of_each_rule(opened: hg.GrammarStore, learned: Store, drawn: bool) -> None:
+def test_the_table_matches_the_store_s_rules(opened: hg.GrammarStore, learned: Store, drawn: bool) -> None:
     table = opened.rules(current_sample=drawn)
     assert len(table) > 10
     assert {rule.id: rule for rule in table} == {
@@ -46,7 +46,7 @@ def test_pandas_polars_duckdb_and_pyarrow_read_it(opened: hg.GrammarStore) -> No
     assert pandas.DataFrame.from_arrow(table).to_dict("records") == expected
     assert table.to_pandas().to_dict("records") == expected
     assert table.to_polars().equals(polars.DataFrame(table))
-    # DuckDB looks for a variable of that name.
+    # DuckDB looks up a variable of that name.
     named = table
     found = duckdb.sql("SELECT * FROM named").fetchall()
     assert named
@@ -63,7 +63,7 @@ def test_an_empty_table(store_url: str) -> None:
         assert table._repr_html_()
 
 
-def test_places_of_a_table(opened: hg.GrammarStore) -> None:
+def test_positions_in_a_table(opened: hg.GrammarStore) -> None:
     table = opened.rules()
     every = list(table)
     assert table[0] == every[0]
@@ -74,7 +74,7 @@ def test_places_of_a_table(opened: hg.GrammarStore) -> None:
     assert table.column("scope").tolist() == [rule.scope for rule in every]
 
 
-def test_sides_of_any_letters(store_url: str) -> None:
+def test_sides_with_any_characters(store_url: str) -> None:
     pairs = [("Füße ß", "“feet” \U0001f9b6", "0-0 1-1"), ("<b> &amp;", "a\\ [X,1]", "0-0 1-1")]
     with hg.open(store_url, create=True) as store:
         store.add(pairs)
@@ -101,7 +101,7 @@ print(*re.findall(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read()))
 
 
 def make_rules(path: Path, rules: int) -> None:
-    """Writes made-up rules straight into a new store's table."""
+    """Write artificial rules directly into a new store's table."""
     hg.open(path, create=True).close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA synchronous = off")
@@ -141,6 +141,6 @@ def test_many_rules_take_little_memory(tmp_path: Path) -> None:
     ran = subprocess.run(script, capture_output=True, text=True, check=True)
     number, _, processor, kilobytes = ran.stdout.split()
     assert int(number) == 100_000
-    # A tenth of what a million rules may take, and thrice that for other work on the machine.
+    # A tenth of the limit for a million rules, tripled for other load on the machine.
     assert float(processor) < 1.5
     assert int(kilobytes) < 160_000

@@ -1,4 +1,4 @@
-"""Mypy checks the scripts of users strictly, the names of options included."""
+"""Mypy checks user scripts strictly, including option names."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ store.export("g", max_scope="2")
 
 def check(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(script)
-    # A user has the package installed; here it is found by the links of this clone. The cache saves a minute.
+    # Users have the package installed; here it is found through the links of this clone. The cache saves a minute.
     (folder / "mypy.ini").write_text(
         f"[mypy]\nstrict = true\nmypy_path = {ROOT / '.imports'}\ncache_dir = {ROOT / '.mypy_cache' / 'users'}\n"
     )
@@ -69,7 +69,7 @@ def check(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_script_of_a_user_is_checked(tmp_path: Path) -> None:
+def test_a_user_script_is_checked(tmp_path: Path) -> None:
     found = check(SCRIPT, tmp_path)
     assert found.returncode == 0, found.stdout + found.stderr
     wrong = check(SCRIPT.replace("accepted: int", "accepted: str").replace("text: str", "text: int"), tmp_path)

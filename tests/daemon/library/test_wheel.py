@@ -1,4 +1,4 @@
-"""A wheel in an environment with nothing else does all that the library and the command line do."""
+"""A wheel in an empty environment provides the whole library and command line."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Daemons as processes of their own."""
+"""Daemons as separate processes."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from typing import IO
 import pytest
 
 SECONDS = 120.0
-"""How long a test waits for what has to come; kernels may have to be compiled first."""
+"""Timeout in seconds for an expected event; kernels may have to be compiled first."""
 
 
 class Daemon:
-    """A running `hierogram serve` whose log is read as it is written; of the environment, None takes a variable out."""
+    """A running `hierogram serve` whose log is read as it is written. Environment values of None remove a variable."""
 
     def __init__(self, *arguments: str, **environment: str | None) -> None:
         variables: dict[str, str | None] = {
@@ -41,7 +41,7 @@ class Daemon:
         self.log: list[str] = []
 
     def until(self, event: str) -> dict[str, object]:
-        """Reads the log up to the event, which has to come."""
+        """Read the log up to the event, and fail if it does not occur."""
         for line in self.errors:
             self.log.append(line)
             if line.startswith("{"):
@@ -51,7 +51,7 @@ class Daemon:
         raise AssertionError(f"no {event!r}, but: {''.join(self.log)}")
 
     def until_port(self) -> int:
-        """Reads the log until the daemon listens; returns the port."""
+        """Read the log until the daemon listens, and return the port."""
         for line in self.errors:
             self.log.append(line)
             if "listening at http://" in line:
@@ -62,7 +62,7 @@ class Daemon:
         self.process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal and returns the exit code."""
+        """Send a signal and return the exit code."""
         self.send(number)
         self.log += self.errors.readlines()
         return self.process.wait(SECONDS)
@@ -76,7 +76,7 @@ class Daemon:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Daemon]]:
-    """Starts daemons; those that a test leaves running are killed at its end."""
+    """Start daemons, and kill those still running at the end of the test."""
     running: list[Daemon] = []
 
     def start(*arguments: str, **environment: str | None) -> Daemon:
@@ -89,7 +89,7 @@ def serve() -> Iterator[Callable[..., Daemon]]:
 
 
 def drop(folder: Path, name: str, content: str) -> None:
-    """Puts a file into a spool as one should: written under another name, then renamed."""
+    """Put a file into a spool correctly: written under another name, then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{name}"
     hidden.write_text(content)
@@ -97,7 +97,7 @@ def drop(folder: Path, name: str, content: str) -> None:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Waits for something that another process does to a file or a store."""
+    """Wait for another process to change a file or a store."""
     end = time.monotonic() + SECONDS
     while not what():
         assert time.monotonic() < end, "it never came"

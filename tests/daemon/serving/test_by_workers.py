@@ -1,4 +1,4 @@
-"""The daemon's pairs are sampled by workers where its configuration says so."""
+"""The daemon samples pairs with workers if its configuration says so."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.learning import raw_pairs
 from tests.daemon.learning.stores import contents, fill, some_pairs
 from tests.daemon.serving.conftest import Daemon, drop, until
-from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
 from tests.daemon.workers.fake import FakeCluster
 
 from hierogram.daemon.configuration import Configuration, load_configuration
@@ -23,30 +23,32 @@ from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
 
 
-def by_turns(url: str, cluster: FakeCluster | None) -> object:
-    """What a store holds whose pairs came in three batches, which have turns of a sweep each."""
+def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
+    """The contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
     chain = None if cluster is None else shared_chain(cluster)
     with open_store(url, create=True, settings=QUICK) as store:
-        with Hands(store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT) as hands:
+        with ManualTurns(
+            store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT
+        ) as turns:
             for first in (0, 10, 20):
                 fill(store, some_pairs(first + 10)[first:])
-                hands.turns.take()
+                turns.turns.take()
             assert len({row.sweep for row in store.pairs()}) > 1
-            hands.settle()
-            hands.turns.take()
+            turns.settle()
+            turns.turns.take()
         assert verify(store).problems == []
         return contents(store)
 
 
 @pytest.mark.slow
-def test_batches_that_take_turns_are_sampled_as_by_threads(tmp_path: Path) -> None:
+def test_batches_in_turns_are_sampled_like_with_threads(tmp_path: Path) -> None:
     cluster = FakeCluster(2)
-    assert by_turns(f"sqlite:///{tmp_path}/w.db", cluster) == by_turns(f"sqlite:///{tmp_path}/t.db", None)
+    assert learn_in_turns(f"sqlite:///{tmp_path}/w.db", cluster) == learn_in_turns(f"sqlite:///{tmp_path}/t.db", None)
     assert cluster.started == 2
 
 
 @pytest.mark.slow
-def test_a_daemon_with_workers_samples_by_them(serve: Callable[..., Daemon], tmp_path: Path) -> None:
+def test_a_daemon_with_workers_samples_with_them(serve: Callable[..., Daemon], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     open_store(url, create=True, settings=QUICK).close()
     asked = {"HIEROGRAM_WORKERS__WORKERS": "2", "HIEROGRAM_WORKERS__BLOCKS": "2x4"}
@@ -64,14 +66,14 @@ def test_a_daemon_with_workers_samples_by_them(serve: Callable[..., Daemon], tmp
 
 
 @pytest.mark.parametrize("key", ["workers", "blocks"])
-def test_what_is_no_number_of_workers_and_no_blocks_is_told(key: str, tmp_path: Path) -> None:
+def test_invalid_workers_and_blocks_are_rejected(key: str, tmp_path: Path) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f'[workers]\n{key} = "two"\n')
     with pytest.raises(UsageError, match=f"workers: {key}: expected .*, got 'two'"):
         load_configuration(file)
 
 
-def test_a_store_that_workers_cannot_sample_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_store_that_workers_cannot_sample_is_refused_immediately(tmp_path: Path) -> None:
     asked = Configuration.model_validate({"workers": {"workers": "2"}})
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
         loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)

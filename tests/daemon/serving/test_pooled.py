@@ -12,7 +12,7 @@ from hierogram.storage.store import open_store
 
 
 @pytest.mark.slow
-def test_a_daemon_behind_a_pooler_takes_in_learns_resamples_and_withdraws(
+def test_a_daemon_behind_a_pooler_ingests_learns_resamples_and_withdraws(
     make_database: Callable[[], str], pooler: Callable[[str], str], serve: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     direct = make_database()
@@ -24,7 +24,7 @@ def test_a_daemon_behind_a_pooler_takes_in_learns_resamples_and_withdraws(
     with open_store(direct) as store:
         until(lambda: store.count_pairs(["settled"]) == len(LINES))
         settled = store.status().sweeps
-        # Pairs that have settled are sampled again while no pair is new.
+        # Settled pairs are resampled while no pair is new.
         until(lambda: store.status().sweeps > settled + 8)
         store.request_withdrawals([1])
         until(lambda: store.pairs_by_id([1]) == [])

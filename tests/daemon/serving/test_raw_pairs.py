@@ -1,4 +1,4 @@
-"""The daemon on a store of an ITG: raw pairs that arrive are sampled against the others, and all again when idle."""
+"""The daemon on an ITG store: new raw pairs are sampled given the others, and all are resampled when idle."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, dictionary, put
 from tests.daemon.serving.conftest import Daemon, drop, until
-from tests.daemon.serving.turns import SHORT, Hands
+from tests.daemon.serving.turns import SHORT, ManualTurns
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -21,21 +21,21 @@ def raw(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_new_pairs_settle_and_all_are_sampled_again(raw: Store) -> None:
-    with Hands(raw, idle_share=1.0) as hands:
-        hands.settle()
+def test_new_pairs_settle_and_all_are_resampled(raw: Store) -> None:
+    with ManualTurns(raw, idle_share=1.0) as turns:
+        turns.settle()
         assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in}
-        hands.turns.take()
+        turns.turns.take()
         assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in + QUICK.round_sweeps}
         put(raw, MORE, first=100)
-        hands.settle()
+        turns.settle()
     assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in + QUICK.round_sweeps, QUICK.burn_in}
     assert verify(raw).problems == []
 
 
 def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Path) -> None:
-    with Hands(raw, **SHORT) as hands:
-        hands.settle()
+    with ManualTurns(raw, **SHORT) as turns:
+        turns.settle()
     with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
         put(other, RAW)
         learn(other, sweeps=0)
@@ -43,23 +43,23 @@ def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Pat
         assert other.labels() == raw.labels()
 
 
-def test_pairs_leave_between_turns(raw: Store) -> None:
-    with Hands(raw, **SHORT) as hands:
-        hands.turns.take()
+def test_pairs_are_withdrawn_between_turns(raw: Store) -> None:
+    with ManualTurns(raw, **SHORT) as turns:
+        turns.turns.take()
         raw.request_withdrawals([2, 7])
-        hands.settle()
+        turns.settle()
         assert raw.count_pairs(["settled"]) == len(RAW) - 2
-        assert hands.learner.chain.rule_tokens == raw.status().rule_tokens
+        assert turns.learner.chain.rule_tokens == raw.status().rule_tokens
         raw.request_withdrawals([row.id for row in raw.pairs()])
-        hands.turns.take()
-        hands.turns.take()
+        turns.turns.take()
+        turns.turns.take()
     assert raw.status().rules_in_use == 0
     assert verify(raw).problems == []
 
 
 @pytest.mark.slow
 @pytest.mark.database("postgres")
-def test_a_daemon_that_is_killed_takes_in_what_comes(
+def test_a_killed_daemon_continues_to_ingest_after_a_restart(
     raw: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     spool = tmp_path / "spool"

@@ -1,4 +1,4 @@
-"""Whose turn it is: new pairs first, then those that were sampled longest ago; and nothing depends on interruptions."""
+"""Sampling order: new pairs first, then the least recently sampled ones; interruptions do not affect the result."""
 
 import threading
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
-from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
 from tests.storage.building import pairs_of
 
 from hierogram.daemon.configuration import Configuration
@@ -30,19 +30,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_new_pairs_settle_and_settled_ones_are_sampled_again_in_turn(store: Store) -> None:
-    with Hands(store, idle_share=1.0) as hands:
-        hands.settle()
+def test_new_pairs_settle_and_settled_ones_are_resampled_in_turn(store: Store) -> None:
+    with ManualTurns(store, idle_share=1.0) as turns:
+        turns.settle()
         assert {row.sweep for row in store.pairs()} == {6}
-        hands.turns.take()
+        turns.turns.take()
         assert {row.sweep for row in store.pairs()} == {8}
-        assert hands.health.rejuvenated == 30
+        assert turns.health.rejuvenated == 30
     assert verify(store).problems == []
 
 
-def test_a_turn_ends_when_it_is_asked_to_and_the_next_goes_on(store: Store) -> None:
-    with Hands(store, **SHORT) as hands:
-        assert hands.settle() == 6
+def test_a_turn_ends_on_request_and_the_next_one_continues(store: Store) -> None:
+    with ManualTurns(store, **SHORT) as turns:
+        assert turns.settle() == 6
     assert verify(store).problems == []
 
 
@@ -52,66 +52,66 @@ def test_interruptions_change_nothing(tmp_path: Path) -> None:
         with open_store(f"sqlite:///{tmp_path}/{interrupted}.db", create=True, settings=QUICK) as store:
             fill(store, some_pairs(30))
             while store.lag().pairs:
-                with Hands(store) as hands:
+                with ManualTurns(store) as turns:
                     if interrupted:
-                        hands.stop.set()
-                        hands.turns.take()
+                        turns.stop.set()
+                        turns.turns.take()
                     else:
-                        hands.settle()
+                        turns.settle()
             results.append(contents(store))
     assert results[0] == results[1]
 
 
-def test_pairs_that_come_meanwhile_do_not_wait_for_those_before_them(store: Store) -> None:
-    with Hands(store, **SHORT) as hands:
-        hands.turns.take()
+def test_pairs_that_arrive_later_do_not_wait_for_earlier_ones(store: Store) -> None:
+    with ManualTurns(store, **SHORT) as turns:
+        turns.turns.take()
         fill(store, some_pairs(35)[30:])
-        hands.turns.take()
-        # The new ones have had a turn, and those before them as well.
+        turns.turns.take()
+        # Both the new and the earlier pairs have had a turn.
         assert sorted({(row.id > 30, row.sweep) for row in store.pairs()}) == [(False, 2), (True, 1)]
-        hands.settle()
+        turns.settle()
     assert verify(store).problems == []
 
 
-def test_more_pairs_than_there_is_room_for_take_turns(store: Store) -> None:
-    with Hands(store, pairs_at_once=8) as hands:
-        hands.turns.take()
+def test_pairs_beyond_the_memory_limit_take_turns(store: Store) -> None:
+    with ManualTurns(store, pairs_at_once=8) as turns:
+        turns.turns.take()
         assert store.count_pairs(["settled"]) == 8
-        hands.settle()
+        turns.settle()
     assert store.count_pairs(["settled"]) == 30
     assert verify(store).problems == []
 
 
 def test_settled_pairs_keep_their_share_while_there_are_new_ones(store: Store) -> None:
-    with Hands(store, new_share=0.01, commit_seconds=1e-6) as hands:
-        hands.settle()
+    with ManualTurns(store, new_share=0.01, commit_seconds=1e-6) as turns:
+        turns.settle()
         fill(store, some_pairs(40)[30:])
-        rejuvenated = hands.health.rejuvenated
-        hands.turns.take()
-        assert hands.health.rejuvenated > rejuvenated
+        rejuvenated = turns.health.rejuvenated
+        turns.turns.take()
+        assert turns.health.rejuvenated > rejuvenated
 
 
-def test_withdrawn_pairs_leave_memory_too(store: Store) -> None:
-    with Hands(store, **SHORT) as hands:
-        hands.turns.take()
+def test_withdrawn_pairs_are_removed_from_memory(store: Store) -> None:
+    with ManualTurns(store, **SHORT) as turns:
+        turns.turns.take()
         store.request_withdrawals([3, 30])
-        hands.settle()
-        hands.turns.take()
+        turns.settle()
+        turns.turns.take()
         assert store.count_pairs() == 28
         with Learner(store) as anew:
-            assert hands.learner.measure() == anew.measure()
+            assert turns.learner.measure() == anew.measure()
     assert verify(store).problems == []
 
 
-def test_the_vocabulary_is_followed(store: Store) -> None:
-    with Hands(store) as hands:
-        hands.settle()
+def test_vocabulary_changes_are_followed(store: Store) -> None:
+    with ManualTurns(store) as turns:
+        turns.settle()
         batch = store.begin_ingest("more", "more", "pipes")
         store.add_pairs(
             batch, pairs_of([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
         )
-        hands.turns.take()
-        assert model(hands.learner).log_source == model(Learner(store)).log_source
+        turns.turns.take()
+        assert model(turns.learner).log_source == model(Learner(store)).log_source
 
 
 def model(learner: Learner) -> Model:
@@ -132,7 +132,7 @@ class Running:
         self.loop.run(self.stop, Heartbeat())
 
 
-def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_share_a_key_are_separated_without_a_restart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0xFF))
     fill(store, some_pairs(60)[30:])
     running = Running(store)
@@ -148,7 +148,7 @@ def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, m
     assert verify(store).problems == []
 
 
-def test_a_commit_that_fails_leaves_nothing_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running(store)
 
     def fail(*_: object) -> None:
@@ -158,8 +158,8 @@ def test_a_commit_that_fails_leaves_nothing_in_memory(store: Store, monkeypatch:
         patched.setattr(Store, "commit", fail)
         with pytest.raises(StoreUnavailableError):
             running.run()
-    with Hands(store) as hands:
-        hands.settle()
+    with ManualTurns(store) as turns:
+        turns.settle()
         with Learner(store) as anew:
-            assert hands.learner.measure() == anew.measure()
+            assert turns.learner.measure() == anew.measure()
     assert verify(store).problems == []

@@ -1,4 +1,4 @@
-"""The daemon as a process: from a file in the spool to settled pairs, and to its end by signals."""
+"""The daemon as a process: from a file in the spool to settled pairs, and its end by signals."""
 
 import json
 import signal
@@ -29,14 +29,14 @@ def quick_url(store_url: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
+def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     daemon = serve("--store", quick_url, "--spool", str(spool))
     port = daemon.until_port()
     drop(spool / "news", "one.bars", TEXT)
     taken = daemon.until("file taken in")
     assert (taken["corpus"], taken["accepted"], taken["duplicates"]) == ("news", 9, 0)
-    # Others may look in and withdraw, in the store and over HTTP.
+    # Others may read and withdraw pairs, in the store and over HTTP.
     with open_store(quick_url) as store:
         until(lambda: store.count_pairs(["settled"]) == 9)
         [found, other] = store.request_withdrawals([1, 4, 99])
@@ -54,7 +54,7 @@ def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serv
 
 
 @pytest.mark.slow
-def test_a_daemon_that_is_killed_goes_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
+def test_a_killed_daemon_continues_where_it_was(serve: Serve, tmp_path: Path) -> None:
     spool, quick_url = tmp_path / "spool", f"sqlite:///{tmp_path}/s.db"
     open_store(quick_url, create=True, settings=QUICK).close()
     first = serve("--store", quick_url, "--spool", str(spool))
@@ -71,12 +71,12 @@ def test_a_daemon_that_is_killed_goes_on_where_it_was(serve: Serve, tmp_path: Pa
 
 
 def refused(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
-    """The exit code of a daemon that must not start, and what it says but for notes about what it makes."""
+    """Exit code and messages of a daemon that must not start, without notes about created files."""
     ended = hierogram("serve", *arguments)
     return ended.code, [line for line in ended.err.splitlines() if line.startswith("hierogram: ")]
 
 
-def test_a_taken_port_ends_the_start(hierogram: Run, tmp_path: Path) -> None:
+def test_an_occupied_port_prevents_the_start(hierogram: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--port", str(port))
@@ -85,7 +85,7 @@ def test_a_taken_port_ends_the_start(hierogram: Run, tmp_path: Path) -> None:
     assert "--port" in said
 
 
-def test_a_second_daemon_is_refused_before_it_loads_what_it_needs(
+def test_a_second_daemon_is_refused_before_it_loads_anything(
     hierogram: Run, quick_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hierogram.daemon.serving.service", None)
@@ -96,7 +96,7 @@ def test_a_second_daemon_is_refused_before_it_loads_what_it_needs(
 
 
 @pytest.mark.parametrize("place", ["file/spool", "file"])
-def test_a_spool_that_cannot_be_made_ends_the_start(hierogram: Run, tmp_path: Path, place: str) -> None:
+def test_a_spool_that_cannot_be_created_prevents_the_start(hierogram: Run, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("no folder")
     arguments = ("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place), "--port", "0")
     code, [said] = refused(hierogram, *arguments)
@@ -126,7 +126,7 @@ JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
         ('timezone = "Berlin"\n', "timezone: 'Berlin': time zone not found"),
     ],
 )
-def test_a_configuration_that_cannot_work_ends_the_start(hierogram: Run, tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_configuration_prevents_the_start(hierogram: Run, tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(text)
     code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--config", str(file), "--port", "0")
@@ -143,9 +143,7 @@ def test_a_configuration_that_cannot_work_ends_the_start(hierogram: Run, tmp_pat
         (["--port", "70000"], "65535"),
     ],
 )
-def test_an_address_that_cannot_be_is_wrong_usage(
-    hierogram: Run, tmp_path: Path, arguments: list[str], told: str
-) -> None:
+def test_an_invalid_address_is_a_usage_error(hierogram: Run, tmp_path: Path, arguments: list[str], told: str) -> None:
     ended = hierogram("serve", "--store", str(tmp_path / "s.db"), *arguments)
     assert ended.code == 2
     assert told in ended.err
@@ -153,9 +151,7 @@ def test_an_address_that_cannot_be_is_wrong_usage(
 
 
 @pytest.mark.slow
-def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
-    serve: Serve, hierogram: Run, tmp_path: Path
-) -> None:
+def test_the_address_options_override_the_configuration(serve: Serve, hierogram: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     store = tmp_path / "s.db"
@@ -177,7 +173,7 @@ def test_the_options_say_where_it_listens_and_the_configuration_what_it_takes(
 
 
 @pytest.mark.slow
-def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
+def test_the_configuration_is_reloaded(tmp_path: Path, serve: Serve) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f'store = "{tmp_path}/s.db"\n[spool]\nfolder = "{tmp_path}/one"\n')
     daemon = serve("--config", str(file))
@@ -196,7 +192,7 @@ def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path: Path, serve: Serve) -> None:
+def test_a_failed_reload_leaves_the_daemon_unchanged(store_url: str, tmp_path: Path, serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
         port, wanted = free.getsockname()[1], other.getsockname()[1]
     file = tmp_path / "daemon.toml"
@@ -224,11 +220,11 @@ def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path:
     said = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
     assert f"{file} cannot be made" in str(said["error"])
     assert answers(port)
-    # The port is free by now, and so is what the two that were refused had asked for.
+    # The port is free now, and so is everything that the two refused configurations needed.
     assert reload(f"[http]\nport = {wanted}\n", "configuration read again")["restarted"] == ["http"]
     until(lambda: answers(wanted))
     assert not answers(port)
-    # What else changes leaves the port as it is.
+    # Other changes do not affect the port.
     reload(f"[http]\nport = {wanted}\nmax_lag = 6\n", "configuration read again")
     until(lambda: answers(wanted))
     assert daemon.end() == 0
@@ -236,7 +232,7 @@ def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_systemd_hears_how_the_daemon_is_and_a_second_signal_ends_it_at_once(tmp_path: Path, serve: Serve) -> None:
+def test_systemd_is_notified_and_a_second_signal_ends_the_daemon_immediately(tmp_path: Path, serve: Serve) -> None:
     address = f"\0hierogram-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)
@@ -257,7 +253,7 @@ def test_systemd_hears_how_the_daemon_is_and_a_second_signal_ends_it_at_once(tmp
         assert next_but_watchdog() == "READY=1"
         blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
         blocking.execute("BEGIN IMMEDIATE")
-        # Loops that write, and the claim on the store, wait while someone else writes, and the daemon waits for them.
+        # Loops that write and the store's claim wait for another writer, and the daemon waits for them.
         daemon.send(signal.SIGTERM)
         assert next_but_watchdog() == "STOPPING=1"
         daemon.until("daemon ends")

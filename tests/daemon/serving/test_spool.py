@@ -1,4 +1,4 @@
-"""The spool: what is taken, in which order, and where it goes."""
+"""The spool: which files are taken, in which order, and where they are moved."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
-from tests.daemon.serving.looks import Looks, nothing, run
+from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 from tests.storage.building import query
 
@@ -50,7 +50,7 @@ def names(folder: Path) -> list[tuple[str, str | None]]:
     return [(offer.name, offer.corpus) for offer in offers(folder)[0]]
 
 
-def test_whole_files_are_offered_oldest_first(spool: Path) -> None:
+def test_complete_files_are_taken_oldest_first(spool: Path) -> None:
     put(spool / "b.bars", changed=1)
     put(spool / "a.jsonl.gz", changed=3)
     put(spool / "news" / "c", changed=2)
@@ -63,7 +63,7 @@ def test_whole_files_are_offered_oldest_first(spool: Path) -> None:
     assert names(spool) == [("b.bars", None), ("c", "news"), ("a.jsonl.gz", None)]
 
 
-def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
+def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
     put(spool / "x.source", changed=1)
     put(spool / "x.target.zst", changed=9)
     put(spool / "y.v2.alignment", changed=1)
@@ -88,13 +88,13 @@ def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
 @pytest.mark.database("sqlite")
 def test_notes_on_a_file_are_logged(store: Store, spool: Path) -> None:
     put(spool / "a.pipes", "l &apos; ami ||| the friend\n")
-    told, _ = run(store, Looks(nothing), folder=spool)
+    told, _ = run(store, ScanLimit(nothing), folder=spool)
     [note] = [line for line in told if line["event"] == "note on a file"]
     assert (note["file"], note["note"], note["log_level"]) == ("a.pipes", "escaped", "warning")
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, store: Store) -> None:
+def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path, store: Store) -> None:
     for name, column in zip(
         ("x.source", "x.target", "x.alignment"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
     ):
@@ -124,7 +124,9 @@ def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, 
     ],
     ids=["damaged", "no format", "fifo", "link"],
 )
-def test_what_cannot_be_read_is_set_apart_with_the_reason(spool: Path, store: Store, make: object, reason: str) -> None:
+def test_an_unreadable_file_is_moved_aside_with_the_reason(
+    spool: Path, store: Store, make: object, reason: str
+) -> None:
     assert callable(make)
     make(spool / "bad.gz")
     [offer] = offers(spool)[0]
@@ -137,7 +139,7 @@ def test_what_cannot_be_read_is_set_apart_with_the_reason(spool: Path, store: St
     assert store.count_pairs() == 0
 
 
-def test_a_file_left_in_the_middle_is_taken_up_again(spool: Path, store: Store) -> None:
+def test_an_interrupted_file_is_continued(spool: Path, store: Store) -> None:
     put(spool / "x.bars")
     [offer] = offers(spool)[0]
     with pytest.raises(StoppedError):
@@ -147,7 +149,7 @@ def test_a_file_left_in_the_middle_is_taken_up_again(spool: Path, store: Store) 
     assert store.integrity() == []
 
 
-def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match=r"file(/done)? cannot be made"):
         prepare(tmp_path / "file")
@@ -159,7 +161,7 @@ def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> No
         move(spool, Offer((put(spool / "x.bars"),), None))
 
 
-def test_source_and_target_come_without_an_alignment_where_a_marker_says_so(spool: Path, store: Store) -> None:
+def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path, store: Store) -> None:
     put(spool / "x.source", "la maison\nun chat\n")
     put(spool / "x.target", "the house\na cat\n")
     put(spool / "y.unaligned", "")
@@ -177,7 +179,7 @@ def test_source_and_target_come_without_an_alignment_where_a_marker_says_so(spoo
     assert len(offers(spool)[1]) == 1
 
 
-def test_source_and_target_come_without_an_alignment_after_a_while(spool: Path) -> None:
+def test_source_and_target_are_taken_without_an_alignment_after_a_timeout(spool: Path) -> None:
     put(spool / "x.source")
     put(spool / "x.target")
     assert offers(spool, unaligned_after=3600)[0] == []
@@ -190,7 +192,7 @@ def test_source_and_target_come_without_an_alignment_after_a_while(spool: Path) 
 
 
 @pytest.mark.parametrize("lines", [3, 1_000])
-def test_an_empty_alignment_sets_all_three_apart(spool: Path, store: Store, lines: int) -> None:
+def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lines: int) -> None:
     put(spool / "x.source", "la maison\n" * lines)
     put(spool / "x.target", "the house\n" * lines)
     put(spool / "x.alignment", "")
@@ -201,7 +203,7 @@ def test_an_empty_alignment_sets_all_three_apart(spool: Path, store: Store, line
 
 
 @pytest.mark.slow
-def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Path, store: Store) -> None:
+def test_tables_and_translation_memories_use_the_languages_of_the_spool(spool: Path, store: Store) -> None:
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in offers(spool)[0]:
@@ -212,13 +214,13 @@ def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Pat
     ]
 
 
-def test_files_that_wait_for_others_are_told_once(store: Store, tmp_path: Path) -> None:
+def test_waiting_files_are_reported_once(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     (folder / "b.source").write_text("la\n")
     (folder / "b.target").write_text("the\n")
     told = "b.source and b.target: waiting for b.alignment"
-    log, health = run(store, Looks(nothing, nothing, nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, nothing, nothing), folder=folder)
     [entry] = log
     assert (entry["event"], entry["files"], entry["reason"]) == (
         "files wait for others",
@@ -226,18 +228,18 @@ def test_files_that_wait_for_others_are_told_once(store: Store, tmp_path: Path) 
         told,
     )
     assert (health.spool.waiting, health.spool.incomplete) == (2, (told,))
-    log, health = run(store, Looks(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["files wait for others", "file taken in"]
     assert (health.spool.waiting, health.spool.incomplete, health.spool.done) == (0, (), 1)
     assert store.count_pairs(["unaligned"]) == 1
 
 
-def test_files_come_one_after_the_other_without_a_word(store: Store, tmp_path: Path) -> None:
+def test_files_that_arrive_one_by_one_are_not_reported(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     (folder / "b.source").write_text("la\n")
     parts = [lambda: (folder / "b.target").write_text("the\n"), lambda: (folder / "b.alignment").write_text("0-0\n")]
-    log, _ = run(store, Looks(*parts, nothing), folder=folder)
+    log, _ = run(store, ScanLimit(*parts, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["file taken in"]
 
 
@@ -247,7 +249,7 @@ def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp
     (folder / "b.source").write_text("la\n")
     (folder / "b.target").write_text("the\n")
     ripe = threading.Event()
-    run(store, Looks(lambda: ripe.wait(0.05), nothing), folder=folder, unaligned_after=0.02)
+    run(store, ScanLimit(lambda: ripe.wait(0.05), nothing), folder=folder, unaligned_after=0.02)
     assert store.count_pairs(["unaligned"]) == 1
 
 
@@ -256,7 +258,7 @@ def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path
     folder.mkdir()
     for name, content in (("source", "la\n" * 1_000), ("target", "the\n" * 1_000), ("alignment", "")):
         (folder / f"b.{name}").write_text(content)
-    log, health = run(store, Looks(nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["file set apart"]
     assert health.spool.failed == 1
     assert {path.name for path in (folder / "failed").iterdir()} == {
@@ -267,13 +269,13 @@ def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_a_file_that_is_set_apart_has_a_row_and_an_event(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_a_file_moved_aside_has_a_row_and_an_event(store: Store, store_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     (folder / "law").mkdir(parents=True)
     (folder / "law" / "caf\udce9.gz").write_bytes(b"what is this")
     for ending in ("source", "target", "alignment"):
         (os.mkfifo if ending == "source" else Path.touch)(folder / f"b.{ending}")
-    _, health = run(store, Looks(nothing), folder=folder, corpus="news")
+    _, health = run(store, ScanLimit(nothing), folder=folder, corpus="news")
     assert health.spool.failed == store.status().failed_files == 2
     rows = query(store_url, "SELECT corpus, file, path, reason FROM failed_files ORDER BY corpus")
     assert [row[:3] for row in rows] == [
@@ -298,27 +300,25 @@ def test_a_file_that_cannot_be_moved_has_no_row(
         raise FileStuckError("a.gz cannot be moved")
 
     monkeypatch.setattr(spool_module, "move", stuck)
-    log, _ = run(store, Looks(nothing), folder=folder)
+    log, _ = run(store, ScanLimit(nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["file left where it is"]
     assert query(store_url, "SELECT count(*) FROM failed_files") == [(0,)]
     assert store.events(kinds=["file-failed"]).events == []
 
 
-def test_the_spool_tokenises_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:
+def test_the_spool_tokenizes_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     (folder / "a.tsv").write_text("L'eau.\tThe water.\n")
     (folder / "b.en").write_text("")
     with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
-        run(store, Looks(nothing), folder=folder, tokenize=True)
+        run(store, ScanLimit(nothing), folder=folder, tokenize=True)
         assert [(row.source, row.target) for row in store.pairs()] == [("L' eau .", "The water .")]
         with pytest.raises(SpoolError, match="languages en,fr: the store is of fr,en"):
-            run(store, Looks(), folder=folder, languages="en,fr")
+            run(store, ScanLimit(), folder=folder, languages="en,fr")
 
 
-def test_a_spool_that_cannot_tokenise_ends_the_start(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_tokenizer_prevents_the_start(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pythainlp", None)
     for section, said in (
         ({"tokenize": True}, "tokenize needs languages"),
@@ -326,4 +326,4 @@ def test_a_spool_that_cannot_tokenise_ends_the_start(
         ({"languages": "fr"}, "name two languages"),
     ):
         with pytest.raises(SpoolError, match=said):
-            run(store, Looks(), folder=tmp_path / "spool", **section)
+            run(store, ScanLimit(), folder=tmp_path / "spool", **section)

@@ -1,4 +1,4 @@
-"""No loop dies or stands still in silence."""
+"""No loop dies or hangs unnoticed."""
 
 import threading
 from collections.abc import Callable
@@ -20,11 +20,11 @@ class ShortPauses(DaemonSection):
 
 SOON = ShortPauses(stall_seconds=60.0)
 LONG = 30.0
-"""Seconds that a test waits before it fails; never reached otherwise."""
+"""Timeout in seconds of a test, never reached otherwise."""
 
 
 class Played:
-    """A loop that does what each of its runs is told, and then waits for its end."""
+    """A loop whose runs follow a script, and which then waits for its end."""
 
     def __init__(self, name: str, *runs: Callable[[StopFlag, Heartbeat], None], sections: frozenset[str] = frozenset()):
         self.name = name
@@ -68,7 +68,7 @@ def until_given_up(supervisor: Supervisor) -> DaemonError:
     raise AssertionError("never given up")
 
 
-def test_a_loop_that_fails_is_started_again_and_its_error_remembered() -> None:
+def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
     loop, heard = Played("ingest", fail(ValueError("one")), fail(ValueError("two"))), Heard()
     supervisor = Supervisor([loop], SOON, heard)
     supervisor.start()
@@ -105,7 +105,7 @@ def test_failures_count_only_in_a_row() -> None:
     supervisor.stop(LONG)
 
 
-def test_a_store_that_is_gone_is_waited_for_however_long_it_takes() -> None:
+def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
     loop = Played("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
     gone = threading.Event()
 
@@ -132,7 +132,7 @@ def test_a_loop_that_ends_by_itself_has_failed() -> None:
     assert heard.said == [("schedule", "the loop schedule ended by itself", False)]
 
 
-def test_a_loop_that_stands_still_is_found_out() -> None:
+def test_a_loop_that_stands_still_is_detected() -> None:
     now = [0.0]
     loop = Played("resample")
     supervisor = Supervisor([loop], SOON, Heard(), clock=lambda: now[0])
@@ -147,7 +147,7 @@ def test_a_loop_that_stands_still_is_found_out() -> None:
     supervisor.stop(LONG)
 
 
-def test_loops_that_a_change_concerns_start_again_and_no_others() -> None:
+def test_only_loops_affected_by_a_change_restart() -> None:
     spool = Played("ingest", sections=frozenset({"spool"}))
     other = Played("resample", sections=frozenset({"sampling"}))
     supervisor = Supervisor([spool, other], SOON, Heard())

@@ -1,4 +1,4 @@
-"""The README's tour of the daemon, line by line, as a person would follow it."""
+"""The README's tour of the daemon, line by line."""
 
 import json
 import re

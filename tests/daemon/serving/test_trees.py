@@ -1,4 +1,4 @@
-"""The daemon on a store of trees: what arrives is annealed against the others, and all are sampled again when idle."""
+"""The daemon on a tree store: new trees are annealed given the others, and all are resampled when idle."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, grammar, put
 from tests.daemon.serving.conftest import Daemon, drop, until
-from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learning import learn
@@ -31,23 +31,23 @@ def treebank(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_new_trees_are_annealed_and_all_are_sampled_again(treebank: Store) -> None:
-    with Hands(treebank, idle_share=1.0) as hands:
-        hands.settle()
+def test_new_trees_are_annealed_and_all_are_resampled(treebank: Store) -> None:
+    with ManualTurns(treebank, idle_share=1.0) as turns:
+        turns.settle()
         assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing}
-        hands.turns.take()
+        turns.turns.take()
         assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing + QUICK.round_sweeps}
-        assert hands.health.rejuvenated == len(TREES)
+        assert turns.health.rejuvenated == len(TREES)
         put(treebank, LATER, first=100)
-        hands.settle()
+        turns.settle()
     sweeps = {row.id: row.sweep for row in treebank.pairs()}
     assert set(sweeps.values()) == {QUICK.annealing + QUICK.round_sweeps, QUICK.annealing}
     assert verify(treebank).problems == []
 
 
 def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Path) -> None:
-    with Hands(treebank, **SHORT) as hands:
-        hands.settle()
+    with ManualTurns(treebank, **SHORT) as turns:
+        turns.settle()
     with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
         put(other, TREES)
         learn(other, sweeps=0)
@@ -55,22 +55,22 @@ def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Pat
         assert other.labels() == treebank.labels()
 
 
-def test_trees_leave_between_turns(treebank: Store) -> None:
-    with Hands(treebank, **SHORT) as hands:
-        hands.turns.take()
+def test_trees_are_withdrawn_between_turns(treebank: Store) -> None:
+    with ManualTurns(treebank, **SHORT) as turns:
+        turns.turns.take()
         treebank.request_withdrawals([2, 7])
-        hands.settle()
+        turns.settle()
         assert treebank.count_pairs(["settled"]) == len(TREES) - 2
-        assert hands.learner.chain.rule_tokens == treebank.status().rule_tokens
-        # All of them may leave.
+        assert turns.learner.chain.rule_tokens == treebank.status().rule_tokens
+        # All of them may be withdrawn.
         treebank.request_withdrawals([row.id for row in treebank.pairs()])
-        hands.turns.take()
-        hands.turns.take()
+        turns.turns.take()
+        turns.turns.take()
     assert treebank.status().rules_in_use == 0
     assert verify(treebank).problems == []
 
 
-def test_fragments_that_share_a_key_are_told_apart_without_a_restart(
+def test_fragments_that_share_a_key_are_separated_without_a_restart(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1F))

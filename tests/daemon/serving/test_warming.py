@@ -1,4 +1,4 @@
-"""What an image of a container compiles is everything that a daemon runs."""
+"""A container image compiles every kernel that the daemon runs."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def run(script: str, lines: str = "") -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_daemon_compiles_nothing_after_the_warm_up_of_an_image() -> None:
+def test_a_daemon_compiles_nothing_after_the_image_s_warm_up() -> None:
     lines = "".join(f"{line.replace(' ||| ', f' {n} ||| ', 2)}\n" for n in range(40) for line in LINES)
     warm, used = run(WARMING), run(SERVING, lines)
     assert used <= warm, sorted(used - warm)

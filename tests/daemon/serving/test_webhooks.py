@@ -1,4 +1,4 @@
-"""Events reach a webhook, signed, again until they are taken; a receiver that fails keeps nothing else waiting."""
+"""Webhooks: events are signed and retried until they are accepted, and a failing receiver delays nothing else."""
 
 import base64
 import hashlib
@@ -31,7 +31,7 @@ SECONDS = 60.0
 
 
 class Receiver:
-    """Notes what is posted to it, and answers with the next of its statuses, the last one again and again."""
+    """Record requests and answer with the next of its statuses, repeating the last one."""
 
     def __init__(self, *statuses: int, wait: float = 0.0) -> None:
         self.statuses = list(statuses)
@@ -108,7 +108,7 @@ def begun(store: Store, store_url: str) -> Callable[[], bool]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_an_export_is_told_of_and_signed(store: Store, store_url: str) -> None:
+def test_an_export_is_reported_and_signed(store: Store, store_url: str) -> None:
     with Receiver(204).listening() as receiver, sending(store, url=receiver.url, secret=SECRET):
         until(begun(store, store_url))
         export(store)
@@ -117,7 +117,7 @@ def test_an_export_is_told_of_and_signed(store: Store, store_url: str) -> None:
     told = json.loads(body)
     assert (told["kind"], told["number"], told["detail"]["name"]) == ("export-done", 7, "g")
     assert headers["webhook-id"] == str(told["id"])
-    # Read again by the description of Standard Webhooks.
+    # Verified by the description of Standard Webhooks.
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
@@ -126,14 +126,14 @@ def test_an_export_is_told_of_and_signed(store: Store, store_url: str) -> None:
 
 
 def test_a_secret_of_standard_webhooks() -> None:
-    # The example of its specification's reference libraries.
+    # The example of the specification's reference libraries.
     found = signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
     )
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_it_is_tried_again_until_it_is_taken(store: Store, store_url: str) -> None:
+def test_delivery_is_retried_until_it_is_accepted(store: Store, store_url: str) -> None:
     with Receiver(500, 302, 200).listening() as receiver, sending(store, url=receiver.url):
         until(begun(store, store_url))
         export(store)
@@ -144,7 +144,7 @@ def test_it_is_tried_again_until_it_is_taken(store: Store, store_url: str) -> No
     assert query(store_url, "SELECT attempts, status FROM webhook_deliveries") == [(3, 200)]
 
 
-def test_it_is_given_up_and_the_next_is_sent(store: Store, store_url: str) -> None:
+def test_a_delivery_is_given_up_and_the_next_one_sent(store: Store, store_url: str) -> None:
     with Receiver(500, 500, 200).listening() as receiver, sending(store, url=receiver.url, attempts=2):
         until(begun(store, store_url))
         export(store, "g")
@@ -158,7 +158,7 @@ def test_it_is_given_up_and_the_next_is_sent(store: Store, store_url: str) -> No
     assert str(error).startswith("answered 500")
 
 
-def test_nobody_listens_and_exports_go_on(store: Store, store_url: str) -> None:
+def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -> None:
     receiver = Receiver(200)
     receiver.server.server_close()
     with sending(store, url=receiver.url, attempts=1):
@@ -170,7 +170,7 @@ def test_nobody_listens_and_exports_go_on(store: Store, store_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_slow_receiver_is_not_waited_for(store: Store, store_url: str) -> None:
+def test_a_slow_receiver_delays_nothing(store: Store, store_url: str) -> None:
     receiver = Receiver(200, wait=1.0)
     with receiver.listening(), sending(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
         until(begun(store, store_url))
@@ -193,7 +193,7 @@ DRIPS = {
 
 @contextmanager
 def dripping(first: bytes, then: bytes) -> Iterator[str]:
-    """A receiver that says the first, and then the other again and again, more often than any one wait lasts."""
+    """A receiver that sends `first` and then `then` repeatedly, more often than any single timeout."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as threads:
         ended = threading.Event()
 
@@ -217,7 +217,7 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_whatever_a_receiver_says_can_be_noted(store: Store, store_url: str) -> None:
+def test_any_response_can_be_recorded(store: Store, store_url: str) -> None:
     with (
         dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
         sending(store, url=url, attempts=1),
@@ -259,13 +259,13 @@ def test_the_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
         with sending(sqlite_store, url=url, timeout_seconds=1_000.0):
             until(begun(sqlite_store, sqlite_store.url))
             export(sqlite_store)
-            # The attempt has begun when the loop does no more than wait for it.
+            # The attempt has begun when the loop is only waiting for it.
             time.sleep(1)
             began = time.monotonic()
         assert time.monotonic() - began < 10
 
 
-def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:
+def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> None:
     with Receiver(200).listening() as receiver, sending(store, url=receiver.url, events=("export-failed",)):
         until(begun(store, store_url))
         export(store)
@@ -282,7 +282,7 @@ def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:
         ('secret = "short"', "at least 16 characters"),
     ],
 )
-def test_what_cannot_be_is_told(tmp_path: Any, section: str, said: str) -> None:
+def test_invalid_webhooks_are_rejected(tmp_path: Any, section: str, said: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f"[webhooks]\n{section}\n")
     with pytest.raises(UsageError, match=said):

@@ -1,4 +1,4 @@
-"""Turns of the loop that samples, taken by hand."""
+"""Turns of the sampling loop, run by the test."""
 
 import threading
 
@@ -16,8 +16,8 @@ OPTIONS = LearnOptions(1, likelihood_seconds=1e6)
 LOG = structlog.stdlib.get_logger()
 
 
-class Hands:
-    """Turns that a test takes one by one."""
+class ManualTurns:
+    """A sampling loop whose turns a test runs one by one."""
 
     def __init__(self, store: Store, options: LearnOptions = OPTIONS, **section: object) -> None:
         self.health = HealthRegistry()
@@ -25,14 +25,14 @@ class Hands:
         self.learner = Learner(store, options)
         self.turns = SamplingTurns(self.learner, SamplingSection.model_validate(section), self.stop, self.health, LOG)
 
-    def __enter__(self) -> "Hands":
+    def __enter__(self) -> "ManualTurns":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.learner.close()
 
     def settle(self) -> int:
-        """Takes turns until no pair is behind; returns how many it took."""
+        """Run turns until no pair is behind, and return how many were needed."""
         number = 0
         while number == 0 or self.health.lag().pairs:
             self.turns.take()

@@ -1,4 +1,4 @@
-"""Pieces of TMX memories."""
+"""Pieces of TMX translation memories."""
 
 HEAD = '<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header srclang="fr"/><body>'
 TAIL = "</body></tmx>"

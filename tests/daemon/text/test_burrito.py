@@ -1,4 +1,4 @@
-"""Scripture Burrito's alignments come in as pairs with links, and go out as records."""
+"""Scripture Burrito alignments are imported as linked pairs and exported as records."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> tuple[str, str, str]:
     return str(tmp_path / "a.json"), str(tmp_path / "SRC.tsv"), str(tmp_path / "nt_TGT.tsv")
 
 
-def test_verses_are_pairs_with_the_links_within_them(files: tuple[str, str, str]) -> None:
+def test_verses_are_pairs_with_their_links(files: tuple[str, str, str]) -> None:
     first, second = burrito_pairs(*files)
     assert first == {
         "id": "40001001",
@@ -47,7 +47,7 @@ def test_verses_are_pairs_with_the_links_within_them(files: tuple[str, str, str]
     assert second == {"id": "40001002", "source": "Ἀβραὰμ", "target": "Abraham", "alignment": []}
 
 
-def test_what_goes_out_comes_in_again(files: tuple[str, str, str], tmp_path: Path) -> None:
+def test_an_export_can_be_imported(files: tuple[str, str, str], tmp_path: Path) -> None:
     texts = read_token_text(files[1]), read_token_text(files[2])
     links = links_by_verse(*texts, read_records(files[0]))
     made = burrito(*texts, links, "hierogram")
@@ -58,7 +58,7 @@ def test_what_goes_out_comes_in_again(files: tuple[str, str, str], tmp_path: Pat
     assert links_by_verse(*texts, read_records(str(tmp_path / "b.json"))) == links
 
 
-def test_words_that_share_a_word_are_one_record() -> None:
+def test_records_with_a_common_word_are_merged() -> None:
     source = token_text(["id\ttext", *(f"n4000100100{k}\ts{k}" for k in range(1, 5))], "SRC")
     target = token_text(["id\ttext", *(f"4000100100{k}\tt{k}" for k in range(1, 5))], "TGT")
     made = burrito(source, target, {"40001001": [(0, 0), (1, 2), (2, 0), (2, 1), (3, 2)]}, "hierogram")
@@ -75,13 +75,13 @@ def test_words_that_share_a_word_are_one_record() -> None:
         ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
     ],
 )
-def test_what_is_damaged_is_said(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_damage_is_reported(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(hg.InputError, match=said):
         list(burrito_pairs(*files))
 
 
-def test_commands_take_and_write_it(hierogram: Run, files: tuple[str, str, str], tmp_path: Path) -> None:
+def test_commands_import_and_export(hierogram: Run, files: tuple[str, str, str], tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 's.db'}"
     done = hierogram("--store", store, "ingest", *files, "--format", "burrito", "--corpus", "nt")
     assert (done.code, "2 pairs stored" in done.out) == (0, True), done

@@ -1,4 +1,4 @@
-"""Dictionaries are read in every form, and count for the aligner and the grammar until they are withdrawn."""
+"""Dictionaries are read in every format, and count for aligner and grammar until they are withdrawn."""
 
 import json
 import re
@@ -90,7 +90,7 @@ PREFERRED = tig("annullare", '<termNote type="administrativeStatus">preferredTer
     ],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_terms_that_are_not_to_be_used_are_rejected(tmp_path: Path, category: str, first: bool) -> None:
+def test_terms_marked_as_not_to_be_used_are_rejected(tmp_path: Path, category: str, first: bool) -> None:
     terms = [tig("cancellare", category), PREFERRED]
     content = concept("".join(terms if first else terms[::-1]))
     assert entries(tmp_path / "a.tbx", content, ("en", "it")) == ([("cancel", "annullare")], ["deprecated-term"])
@@ -115,7 +115,7 @@ def test_other_terms_are_stored(tmp_path: Path, category: str) -> None:
     )
 
 
-def test_a_status_is_about_all_terms_of_its_level(tmp_path: Path) -> None:
+def test_a_status_applies_to_all_terms_of_its_level(tmp_path: Path) -> None:
     status = '<admin type="status">obsolete</admin>'
     both = tig("annullare", "") + tig("cancellare", "")
     of_language = concept(status + both)
@@ -166,7 +166,7 @@ def test_columns(tmp_path: Path) -> None:
         ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1 cannot be read"),
     ],
 )
-def test_what_is_wrong(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
+def test_errors(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason):
         entries(tmp_path / name, content, None)
 
@@ -174,7 +174,7 @@ def test_what_is_wrong(tmp_path: Path, name: str, content: str, error: type[Exce
 @given(
     some.lists(some.tuples(some.text("ab ", min_size=1, max_size=4), some.just("x")), max_size=6), some.integers(1, 4)
 )
-def test_entries_count_once_and_as_often_as_they_weigh(rows: list[tuple[str, str]], weight: int) -> None:
+def test_entries_count_once_with_their_weight(rows: list[tuple[str, str]], weight: int) -> None:
     sources = [" ".join(source.split()) or "a" for source, _ in rows]
     seen: dict[str, int] = {}
     pairs = []
@@ -193,7 +193,7 @@ PAIRS = 150
 
 
 def taught(url: str) -> Store:
-    """Pairs of an invented language, and two words that only come together with another one."""
+    """Pairs of an invented language, with two words that only occur with a third."""
     sources, targets, _ = invented(PAIRS)
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
     targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]
@@ -233,7 +233,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         [rule] = store.find_rules("alpha", "two", drawn=True)
         assert rule.count >= 12
         assert (verify(store).problems, verify(store).human_links) == ([], 12)
-        # The same file again adds nothing, with more weight what is missing.
+        # Ingesting the same file again adds nothing; with a larger weight it adds the difference.
         for weight, added in ((12, 0), (14, 2)):
             with Dictionary(str(tmp_path / "terms.tsv")) as source:
                 done = ingest(store, source, "dictionary", options=IngestOptions(entries=Entries(weight)))
@@ -248,7 +248,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tbx").write_text(
         MARTIF.replace('<termEntry id="b">', "<!--").replace("door</term></tig></langSet></termEntry>", "-->")
     )

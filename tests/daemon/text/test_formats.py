@@ -1,4 +1,4 @@
-"""The formats taken apart: what went in comes out, and every line is stored or rejected exactly once."""
+"""Input formats: a round trip preserves pairs, and every line is stored or rejected exactly once."""
 
 import json
 from collections.abc import Iterator
@@ -131,7 +131,7 @@ def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> Non
 
 
 @given(st.lists(LINE, max_size=6))
-def test_every_line_is_taken_or_rejected_once(lines: list[bytes]) -> None:
+def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
     for take_apart in (pipes, tabs, json_object):
         pairs, rejected = taken_in(fields_of_lines(in_twos(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
@@ -140,7 +140,7 @@ def test_every_line_is_taken_or_rejected_once(lines: list[bytes]) -> None:
 
 @pytest.mark.slow
 @given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
-def test_every_line_of_parallel_files_is_taken_or_rejected_once(a: list, b: list, c: list) -> None:
+def test_every_line_of_parallel_files_is_stored_or_rejected_once(a: list, b: list, c: list) -> None:
     pairs, rejected = taken_in(parallel_fields(in_twos(a), in_twos(b), in_twos(c)))
     most = max(map(len, (a, b, c)))
     assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))
@@ -149,7 +149,7 @@ def test_every_line_of_parallel_files_is_taken_or_rejected_once(a: list, b: list
 
 
 @given(st.lists(LINE, max_size=6))
-def test_sides_read_together_are_as_each_read_alone(lines: list[bytes]) -> None:
+def test_sides_read_together_equal_sides_read_alone(lines: list[bytes]) -> None:
     rejections: dict[int, RejectionError] = {}
     texts, lengths = read_sides(lines, "source", MAX_TOKENS, rejections)
     together = [
@@ -193,7 +193,7 @@ def read_alone(line: bytes) -> tuple[str, object]:
         (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, this store takes at most 8"),
     ],
 )  # fmt: skip
-def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
+def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
     pairs, [rejected] = taken_in(fields_of_lines(iter([[good, line, good]]), pipes))
     assert [p.line for p in pairs] == [1, 3]
@@ -231,14 +231,14 @@ def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
         ("", "empty-line", "empty"),
     ],
 )
-def test_json_lines_say_what_is_wrong(line: str, reason: str, said: str) -> None:
+def test_errors_in_json_lines(line: str, reason: str, said: str) -> None:
     pairs, [rejected] = taken_in(fields_of_lines(iter([[line.encode()]]), json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
     assert said in rejected.message
 
 
-def test_fixed_and_forbidden_links_go_with_their_pairs() -> None:
+def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
     lines = [
         b'{"source": "a b", "target": "c d"}',
         b'{"source": "a b", "target": "c"}, broken',
@@ -283,7 +283,7 @@ def test_unicode_spaces_are_part_of_tokens() -> None:
     assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
 
 
-def test_formats_are_recognised_by_their_first_line() -> None:
+def test_formats_are_recognized_by_their_first_line() -> None:
     assert recognise([b"", b' {"source": 1'], "f") == "jsonl"
     assert recognise([b"a ||| b", b"{}"], "f") == "pipes"
     assert recognise([b"a b\tc"], "f") == recognise([b"a\tc\t0-0"], "f") == "tsv"

@@ -1,4 +1,4 @@
-"""Ingest into a real store: everything arrives, once; what is wrong is kept with its place and reason."""
+"""Ingest into a real store: everything is stored once, and errors are recorded with their place and reason."""
 
 import gzip
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_the_same_input_is_stored_once_with_its_true_repeats(store: Store, store
     assert take_in(store, str(corpus), corpus="another") == IngestTotals(accepted=9)
 
 
-def test_a_corpus_may_come_in_any_format(store: Store, tmp_path: Path) -> None:
+def test_a_corpus_may_be_in_any_format(store: Store, tmp_path: Path) -> None:
     write(tmp_path / "s", "a b\nc\n")
     write(tmp_path / "t", "x\ny\n")
     write(tmp_path / "a", "0-0 1-0\n0-0")
@@ -54,7 +54,7 @@ def test_a_corpus_may_come_in_any_format(store: Store, tmp_path: Path) -> None:
     assert take_in(store, json_lines) == IngestTotals(duplicates=1)
 
 
-def test_rejected_lines_are_kept_with_place_and_reason(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_url: str, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| b ||| 0-0\na b\n\na ||| b ||| 0-1\n")
     with Input([path]) as source:
         report = ingest(store, source)
@@ -85,7 +85,7 @@ def test_an_id_stored_with_other_content_is_rejected(store: Store, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_damaged_file_fails_after_what_was_whole_and_may_come_again(
+def test_a_damaged_file_fails_after_its_intact_part_and_may_be_retried(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
     content = b"".join(b"a%d ||| b ||| 0-0\n" % k for k in range(20_000))
@@ -125,7 +125,7 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
     assert store.integrity() == []
 
 
-def test_progress_is_told_transaction_by_transaction(store: Store, tmp_path: Path) -> None:
+def test_progress_is_reported_per_transaction(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| b ||| 0-0\n" * 22_000)
     lines: list[int] = []
 
@@ -152,7 +152,7 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be given once only"),
     ],
 )
-def test_wrong_numbers_of_files_are_told(paths: list[str], format: str, said: str) -> None:
+def test_a_wrong_number_of_files_is_reported(paths: list[str], format: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Input(paths, format)
 
@@ -161,7 +161,7 @@ def aligned_by(url: str) -> list[tuple[object, ...]]:
     return rows(url, "SELECT source, alignment, aligned_by, state FROM sentence_pairs ORDER BY id")
 
 
-def test_pairs_may_come_without_an_alignment(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_pairs_may_have_no_alignment(store: Store, store_url: str, tmp_path: Path) -> None:
     files = [write(tmp_path / "src", "a b\n\nc\n"), write(tmp_path / "tgt", "x\ny\nz\n")]
     assert take_in(store, *files) == IngestTotals(accepted=2, rejected=1)
     lines = ["d ||| w", "a b ||| x", "e ||| v ||| 0-0", "f ||| v ||| "]
@@ -184,7 +184,7 @@ def test_pairs_may_come_without_an_alignment(store: Store, store_url: str, tmp_p
     assert store.integrity() == []
 
 
-def test_a_named_pair_offered_without_an_alignment_is_the_one_that_has_one(
+def test_a_pair_with_an_id_offered_without_an_alignment_keeps_its_own(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
     aligned = '{"id": "p", "source": "a", "target": "x", "alignment": "0-0"}'
@@ -195,7 +195,7 @@ def test_a_named_pair_offered_without_an_alignment_is_the_one_that_has_one(
     assert aligned_by(store_url) == [("a", "0-0", "given", "waiting"), ("a", "", "nobody", "unaligned")]
 
 
-def test_wrong_links_among_pairs_without_any_are_told(store: Store, tmp_path: Path) -> None:
+def test_invalid_links_among_pairs_without_links_are_reported(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| x\na ||| x ||| 0-1\nb ||| y ||| 0-0\nc |||  ||| 0-0\n")
     with Input([path]) as source:
         report = ingest(store, source)

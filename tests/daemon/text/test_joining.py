@@ -1,4 +1,4 @@
-"""Text that is divided into tokens and joined again is what it was; sentences are found; what is to be kept is kept."""
+"""Tokenizing and detokenizing text restores it; sentences are split; protected text is kept."""
 
 import random
 import sys
@@ -56,21 +56,21 @@ SAME = {
 
 
 @pytest.mark.parametrize(("language", "text"), [(language, text) for language in SAME for text in SAME[language]])
-def test_text_comes_back_as_it_was(language: str, text: str) -> None:
+def test_text_survives_a_round_trip(language: str, text: str) -> None:
     side = TextSide(language)
     tokens = side.tokens(text).split(" ")
     assert side.joined(tokens) == text
     assert side.tokens(side.joined(tokens)).split(" ") == tokens
 
 
-def test_a_token_is_a_part_of_its_text() -> None:
+def test_a_token_is_a_substring_of_its_text() -> None:
     side = TextSide("fr")
     for text in SAME["fr"]:
         for word in side.words(text, kept_in(text)):
             assert text[word.start : word.end] == word.token
 
 
-def test_tokens_are_normalised_and_lowered_but_for_what_is_kept() -> None:
+def test_tokens_are_normalized_and_lowercased_unless_protected() -> None:
     side = TextSide("fr", lower=True)
     assert (
         side.tokens("E\u0301te\u0301 %X {Name} <B CLASS='x y'>A</B>")
@@ -78,7 +78,7 @@ def test_tokens_are_normalised_and_lowered_but_for_what_is_kept() -> None:
     )
 
 
-def test_languages_without_rules_have_general_ones() -> None:
+def test_languages_without_rules_use_general_ones() -> None:
     assert language_of("wo").tokens("Yuda; Fares (ak) 1,5.") == ["Yuda", ";", "Fares", "(", "ak", ")", "1,5", "."]
     assert language_of("fr-CA") is not None
     assert TextPipeline(("fr", "wo")).running().pair("L'eau.", "Ndox.") == ("L' eau .", "Ndox .")
@@ -99,12 +99,12 @@ def test_languages_without_rules_have_general_ones() -> None:
         ("en", "  ", []),
     ],
 )
-def test_sentences_are_found(language: str, text: str, sentences: list[str]) -> None:
+def test_sentences_are_split(language: str, text: str, sentences: list[str]) -> None:
     rules = Language("zh", segmenter=list) if language == "zh" else language_of(language)
     assert [text[start:end] for start, end in rules.sentences(text)] == sentences
 
 
-def test_languages_without_spaces_are_joined_without() -> None:
+def test_languages_without_spaces_are_joined_without_spaces() -> None:
     rules = Language("zh", segmenter=list)
     assert rules.join(["我", "用", "Python", "3", "写", "。"]) == "我用Python 3写。"
     assert rules.join(["New", "York", "很", "大"]) == "New York很大"
@@ -120,7 +120,7 @@ PACKAGES = {
 
 
 @pytest.mark.parametrize("language", PACKAGES)
-def test_a_package_divides_what_has_no_spaces(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+def test_a_package_tokenizes_text_without_spaces(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
     name, values, extra, word = PACKAGES[language]
     monkeypatch.setitem(sys.modules, name, None)
     language_of.cache_clear()
@@ -143,7 +143,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_what_is_kept_is_one_token(kept: str) -> None:
+def test_protected_text_is_one_token(kept: str) -> None:
     for before, after in product(("", "l'", "Voir ", "(", "mot"), ("", " fin", ").", ", etc")):
         if before == "mot" and kept[0] in "@#hwma":
             continue
@@ -155,7 +155,7 @@ def test_what_is_kept_is_one_token(kept: str) -> None:
 @pytest.mark.parametrize(
     "text", ["50 % d'eau", "100% sure", "a < b > c", "R&D; x", "3 < 4", "c:\\new", "a@b", "{a\nb}", "L# 3"]
 )
-def test_other_text_is_not_kept(text: str) -> None:
+def test_other_text_is_not_protected(text: str) -> None:
     assert kept_in(text) == []
 
 

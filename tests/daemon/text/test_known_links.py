@@ -1,4 +1,4 @@
-"""Pairs that bring fixed and forbidden links along: through files."""
+"""Ingesting pairs with fixed and forbidden links from files."""
 
 import json
 import re
@@ -18,7 +18,7 @@ SAID = KnownLinks(frozenset({(1, 2)}), frozenset({(1, 1), (2, 2)}))
 
 
 @pytest.mark.slow
-def test_the_example_of_the_document_is_kept_to(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_the_documented_example_is_respected(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     given = {"source": "la porte bleue", "target": "the blue door", "alignment": "0-0 1-1 2-2", "fixed": "1-2"}
     (tmp_path / "more.jsonl").write_text(EXAMPLE + json.dumps(given) + "\n")
     assert hierogram("--store", learned_url, "ingest", "more.jsonl", "--strict").code == 0
@@ -40,7 +40,7 @@ def test_the_example_of_the_document_is_kept_to(hierogram: Run, learned_url: str
         assert verify(store).problems == []
 
 
-def test_their_numbers_count_the_words_that_are_there(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+def test_link_numbers_count_the_given_words(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     open_store(store_url, create=True, settings=Settings(languages=("fr", "en"), tokenize=True)).close()
     lines = [
         {"source": "Bonjour, toi.", "target": "Hello, you.", "fixed": [[1, 1]]},
@@ -52,7 +52,7 @@ def test_their_numbers_count_the_words_that_are_there(hierogram: Run, store_url:
         assert [row.source for row in store.pairs()] == ["Bonjour, toi.", "Bonjour , toi ."]
 
 
-def test_a_store_of_itg_rules_takes_them(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+def test_an_itg_store_accepts_them(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     open_store(store_url, create=True, settings=Settings(grammar="itg")).close()
     (tmp_path / "pairs.jsonl").write_text(EXAMPLE)
     assert hierogram("--store", store_url, "ingest", "pairs.jsonl", "--strict").code == 0

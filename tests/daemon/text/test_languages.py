@@ -1,4 +1,4 @@
-"""A store knows its languages, its rules of tokens and its case; what comes in any way is checked and made like it."""
+"""A store's languages, tokenization rules and case apply to all input."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def stored(store: Store) -> list[tuple[str, str]]:
     return [(row.source, row.target) for row in store.pairs()]
 
 
-def test_a_memory_goes_into_a_store_by_its_languages(store_url: str, tmp_path: Path) -> None:
+def test_a_translation_memory_is_matched_by_the_store_s_languages(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
         with Input([str(tmp_path / "m.tmx")]) as source:
@@ -35,7 +35,7 @@ def test_a_memory_goes_into_a_store_by_its_languages(store_url: str, tmp_path: P
                 ingest(store, source, options=handling)
 
 
-def test_a_store_without_languages_takes_them_as_they_come(store: Store, tmp_path: Path) -> None:
+def test_a_store_without_languages_accepts_any_order(store: Store, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with Input([str(tmp_path / "m.tmx")]) as source:
         ingest(store, source)
@@ -43,7 +43,7 @@ def test_a_store_without_languages_takes_them_as_they_come(store: Store, tmp_pat
 
 
 @pytest.mark.database("sqlite")
-def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url: str, tmp_path: Path) -> None:
+def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str, tmp_path: Path) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(store_url, create=True, settings=settings) as store:
         (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
@@ -52,7 +52,7 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
         for paths in (["m.tmx"], ["a.fr", "a.en"]):
             with Input([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
-        # As a body of pairs comes over HTTP.
+        # Like a body of pairs over HTTP.
         checks, batch = Checks(store.settings(), AS_THE_STORE), Batch(store, "c", "http:1", JSONL, DEFAULT_LIMITS)
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
         batch.store(checks.read(fields_of_lines([lines], json_object)))
@@ -62,15 +62,13 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
             ("un chat", "a cat"),
             ("l' \xe9t\xe9 .", "summer , isn 't it ?"),
             ("non !", "no !"),
-            # Its links count the words as they came.
+            # Its links count the given words.
             ("non!", "no!"),
         ]
 
 
 @pytest.mark.database("sqlite")
-def test_files_named_by_their_languages_are_not_taken_the_other_way_about(
-    hierogram: Run, store_url: str, tmp_path: Path
-) -> None:
+def test_files_named_by_their_languages_are_not_swapped(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     chosen = ("--store", store_url)
     (tmp_path / "a.fr").write_text("la\n")
     (tmp_path / "a.en").write_text("the\n")
@@ -82,7 +80,7 @@ def test_files_named_by_their_languages_are_not_taken_the_other_way_about(
     assert hierogram(*chosen, "ingest", "a.fr", "a.en", "--languages", "en,fr").code == 2
 
 
-def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+def test_languages_are_set_when_a_store_is_created(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     chosen = ("--store", store_url)
     (tmp_path / "a").write_text("la ||| the\n")
     made = hierogram(*chosen, "ingest", "a", "--languages", "fr,en")
@@ -106,7 +104,7 @@ def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: st
         ("La maison. ||| The house.\n", ("--tokenize", "fr,en"), False),
     ],
 )
-def test_text_that_is_not_divided_into_tokens_is_noticed(
+def test_untokenized_text_is_noted(
     lines: str, options: tuple[str, ...], warned: bool, hierogram: Run, store_url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a").write_text(lines)
@@ -117,7 +115,7 @@ def test_text_that_is_not_divided_into_tokens_is_noticed(
 
 
 @pytest.mark.database("sqlite")
-def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+def test_tokens_that_would_be_tokenized_again_are_noted(hierogram: Run, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(
         "l' eau est là . ||| the water is there .\nun chat ||| a cat\nqui , toi ? ||| who , you ?\n"
     )
@@ -142,7 +140,7 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
         (["ingest", "a", "--languages", "fr"], "name two languages"),
     ],
 )
-def test_wrong_languages_are_told_and_no_store_is_made(
+def test_invalid_languages_are_reported_and_no_store_is_created(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     for package in ("jieba", "fugashi"):
@@ -163,7 +161,7 @@ def test_wrong_languages_are_told_and_no_store_is_made(
         ("hak,en", "人人平等。 ||| All are equal.", "each character is a token"),
     ],
 )
-def test_a_language_whose_words_nothing_finds_is_noticed(
+def test_a_language_without_word_segmentation_is_noted(
     languages: str, line: str, tokens: str, hierogram: Run, store_url: str, tmp_path: Path
 ) -> None:
     chosen = ("--store", store_url)
@@ -191,9 +189,7 @@ def test_a_language_whose_words_nothing_finds_is_noticed(
         ("소프트웨어를 ||| software", False),
     ],
 )
-def test_text_without_spaces_is_noticed(
-    line: str, noticed: bool, hierogram: Run, store_url: str, tmp_path: Path
-) -> None:
+def test_text_without_spaces_is_noted(line: str, noticed: bool, hierogram: Run, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"{line}\n")
     done = hierogram("--store", store_url, "ingest", "a", "--format", "pipes")
     assert (done.code, "most sentences have no spaces between words" in done.err) == (0, noticed)

@@ -1,4 +1,4 @@
-"""What is compressed may unpack to so much, and so many lines of an input may be rejected."""
+"""Limits on decompressed size and on rejected lines of an input."""
 
 import gzip
 import io
@@ -20,10 +20,10 @@ from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store
 
 BOMB = zstandard.compress(b"\n" * 32_000_000)
-"""A kilobyte."""
+"""About a kilobyte."""
 
 
-def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
+def test_a_decompression_bomb_is_refused_before_it_fills_memory() -> None:
     content = b"\n" * 40_000_000
     for packed in (zstandard.compress(content), gzip.compress(content)):
         tracemalloc.start()
@@ -41,12 +41,12 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
     assert sum(map(len, read_blocks(io.BytesIO(BOMB).read, "f", allowed))) == 32_000_000
 
 
-def test_what_is_not_compressed_may_be_as_large_as_it_is() -> None:
+def test_uncompressed_input_may_have_any_size() -> None:
     tight = Limits(max_unpacked_bytes=1, max_unpacked_ratio=1)
     assert b"".join(read_blocks(io.BytesIO(b"a\nb\n").read, "f", tight)) == b"a\nb\n"
 
 
-def test_too_many_rejections_are_told_by_number_and_share() -> None:
+def test_too_many_rejections_are_reported_by_number_and_share() -> None:
     limits = Limits(max_rejected_lines=1_000, max_rejected_share=0.25)
     limits.check_rejected("f", 100, Counter({"empty-line": 100}))
     limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
@@ -59,7 +59,7 @@ def test_too_many_rejections_are_told_by_number_and_share() -> None:
 
 
 @pytest.mark.parametrize("allowed", [Limits(), Limits(max_unpacked_ratio=1e6)], ids=["ratio", "rejections"])
-def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
+def test_a_kilobyte_that_unpacks_to_empty_lines_stores_nothing(
     store: Store, store_url: str, tmp_path: Path, allowed: Limits
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
@@ -71,7 +71,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_many_allowed_rejections_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
     limits = Limits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
@@ -86,7 +86,7 @@ def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: s
 
 
 @pytest.mark.slow
-def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
+def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
     sound = "".join(f"a{k} ||| b\n" for k in range(20_000))
@@ -100,7 +100,7 @@ def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
     limits = Limits(max_rejected_share=0.6)
     with Input([str(tmp_path / "f")]) as source:
         assert ingest(store, source, options=IngestOptions(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
-    # What the first offer kept is its own.
+    # The chunks of the first attempt belong to its own batch.
     assert query(store_url, "SELECT line, last_line FROM rejected_lines ORDER BY id") == [
         (20_001, 40_000),
         (40_001, 50_000),

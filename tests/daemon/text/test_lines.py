@@ -1,4 +1,4 @@
-"""Bytes become lines: the same whatever the blocks, whatever the compression; damage is told."""
+"""Splitting bytes into lines: independent of blocks and compression; damage is reported."""
 
 import bz2
 import gzip
@@ -25,7 +25,9 @@ TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0"
 
 
 def expected_lines(data: bytes) -> list[bytes]:
-    """The definition: split at line feeds, an unfinished last line counts, one carriage return goes with each end."""
+    """The definition: split at line feeds, keep an unfinished last line, and strip one carriage return before each
+    end.
+    """
     found = re.findall(rb"[^\n]*\n|[^\n]+\Z", data.removeprefix(b"\xef\xbb\xbf"))
     return [re.sub(rb"\r?\n\Z|\r\Z", b"", line) for line in found]
 
@@ -43,7 +45,7 @@ def test_lines_do_not_depend_on_the_blocks(data: bytes, cuts: list[int], mark: b
 
 
 @given(TEXT)
-def test_compression_changes_nothing(data: bytes) -> None:
+def test_compression_does_not_change_the_lines(data: bytes) -> None:
     expected = expected_lines(data)
     for compress in COMPRESS:
         assert read_all(compress(data)) == expected
@@ -66,14 +68,14 @@ def test_a_file_without_line_feeds_is_not_one_line(content: bytes, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"a\r", b"a\r\n", b"\r\nb", b"a\rb\nc"])
-def test_carriage_returns_elsewhere_are_no_reason_to_refuse_a_file(content: bytes, tmp_path: Path) -> None:
+def test_carriage_returns_elsewhere_are_accepted(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(content)
     with open_lines(str(tmp_path / "text")) as file:
         assert [line for chunk in file.chunks() for line in chunk] == expected_lines(content)
 
 
 @given(st.lists(st.lists(st.binary(max_size=2), max_size=7)), st.integers(1, 5))
-def test_chunks_are_full_but_for_the_last(parts: list[list[bytes]], size: int) -> None:
+def test_all_chunks_except_the_last_are_full(parts: list[list[bytes]], size: int) -> None:
     chunks = list(in_chunks(parts, size))
     assert [line for chunk in chunks for line in chunk] == [line for part in parts for line in part]
     assert all(len(chunk) == size for chunk in chunks[:-1])
@@ -81,7 +83,7 @@ def test_chunks_are_full_but_for_the_last(parts: list[list[bytes]], size: int) -
 
 
 @pytest.mark.parametrize("compress", COMPRESS)
-def test_incomplete_data_are_told_from_complete_ones(compress: type) -> None:
+def test_truncated_data_are_distinguished_from_complete_data(compress: type) -> None:
     data = compress(b"".join(b"%d %d\n" % (k, k * k) for k in range(5000)))
     for missing in (1, 3, 9, len(data) // 2, len(data) - 5):
         with pytest.raises(InputError, match=r"f: (the \w+ data end too early|damaged)"):
@@ -89,7 +91,7 @@ def test_incomplete_data_are_told_from_complete_ones(compress: type) -> None:
 
 
 @pytest.mark.parametrize("compress", COMPRESS)
-def test_what_follows_compressed_data_must_be_the_like(compress: type) -> None:
+def test_data_after_compressed_data_must_be_compressed_alike(compress: type) -> None:
     with pytest.raises(InputError, match="f: what follows the"):
         read_all(compress(b"a\n") + b"some text\n")
 
@@ -120,7 +122,7 @@ def test_text_that_begins_with_letters_of_an_archive_is_text(content: bytes) -> 
     assert read_all(content) == [content.rstrip(b"\n")]
 
 
-def test_byte_order_marks_of_concatenated_files_are_left_out() -> None:
+def test_byte_order_marks_of_concatenated_files_are_removed() -> None:
     mark = b"\xef\xbb\xbf"
     assert read_all(mark + b"a\n" + mark + mark + b"b\nc" + mark + b"\n" + mark) == [b"a", b"b", b"c" + mark]
 
@@ -129,13 +131,13 @@ def test_byte_order_marks_of_concatenated_files_are_left_out() -> None:
     st.lists(st.sampled_from([b"a", b"\n", b"\xef\xbb\xbf", b"\xef\xbb", b"\xbf", b"\n\xef"])).map(b"".join),
     st.lists(st.integers(0, 40)),
 )
-def test_blocks_of_text_have_no_byte_order_marks_at_the_beginning_of_lines(data: bytes, cuts: list[int]) -> None:
+def test_text_blocks_have_no_byte_order_marks_at_line_starts(data: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     blocks = [data[a:b] for a, b in pairwise(places)]
     assert b"".join(lines._without_marks(blocks)) == re.sub(rb"(?m)^(?:\xef\xbb\xbf)+", b"", data)
 
 
-def test_damaged_data_are_told() -> None:
+def test_damaged_data_are_reported() -> None:
     data = bytearray(gzip.compress(b"some words\n" * 100))
     data[-6] ^= 1
     with pytest.raises(InputError, match="damaged gzip data"):

@@ -1,4 +1,4 @@
-"""Links that count words divided at Unicode spaces are told from those that count words as a store does."""
+"""Links that count words split at Unicode spaces are distinguished from links that count the store's words."""
 
 import json
 import random
@@ -22,9 +22,10 @@ NO_BREAK = "\u00a0"
 def corpus(
     number: int, *, divided: bool, space: str = NO_BREAK, spaced: Sequence[int] | None = None, seed: int = 1
 ) -> list[tuple[str, str, str]]:
-    """Pairs that begin with a number of two words that a Unicode space separates, and whose last word has no link.
+    """Pairs that start with a number containing a Unicode space, and whose last word has no link.
 
-    So all links are in range, whichever words they count: `divided` or not. Lines not in `spaced` have no such space.
+    So all links are in range whether they count split words (`divided`) or not. Lines not in `spaced` have no such
+    space.
     """
     drawn = random.Random(seed)
     pairs = []
@@ -54,7 +55,7 @@ def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
 
 
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009", "\u3000", "\u2003", "\x1c"])
-def test_links_in_range_that_count_divided_words_are_told_by_which_words_they_link(space: str) -> None:
+def test_links_in_range_that_count_split_words_are_detected_by_the_words_they_link(space: str) -> None:
     fields = columns(corpus(30, divided=True, space=space))
     positions = LinkPositions()
     positions.look([fields])
@@ -68,7 +69,7 @@ def test_links_in_range_that_count_divided_words_are_told_by_which_words_they_li
 
 
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009"])
-def test_links_that_count_words_as_a_store_does_are_left_alone(space: str) -> None:
+def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
     fields = columns(corpus(30, divided=False, space=space))
     positions = LinkPositions()
     positions.look([fields])
@@ -85,14 +86,14 @@ def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: boo
     assert (positions.note() is None) != divided
 
 
-def test_links_out_of_range_that_fit_divided_words_decide_where_nothing_else_does() -> None:
+def test_links_out_of_range_that_fit_split_words_decide_if_nothing_else_does() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
     positions = LinkPositions()
     positions.look([fields])
     assert positions.divide(fields).sources == [b"10 000 chats"]
 
 
-def test_a_few_links_that_fit_both_divisions_are_noted() -> None:
+def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats noirs", "10,000 black cats", "0-0 1-2 2-1")])
     positions = LinkPositions()
     positions.look([fields])
@@ -123,7 +124,7 @@ def test_lines_without_links_keep_their_spaces() -> None:
 
 
 def links_of_houses(store: Store) -> set[tuple[str, str]]:
-    """Words that are linked with `maison` or `house`."""
+    """Words linked to `maison` or `house`."""
     found = set()
     for row in store.pairs():
         source, target = row.source.split(" "), row.target.split(" ")
@@ -135,7 +136,7 @@ def links_of_houses(store: Store) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("form", ["parallel", "pipes", "jsonl"])
-def test_an_input_whose_links_count_divided_words_is_stored_right(hierogram: Run, tmp_path: Path, form: str) -> None:
+def test_an_input_whose_links_count_split_words_is_stored_correctly(hierogram: Run, tmp_path: Path, form: str) -> None:
     pairs = corpus(40, divided=True, spaced=range(0, 40, 3))
     names = ["a"]
     if form == "parallel":

@@ -1,4 +1,4 @@
-"""Notes on an input as a whole: each kind is noted, kept, and not noted without reason."""
+"""Notes on a whole input: each kind is detected and recorded, without false alarms."""
 
 import json
 import unicodedata
@@ -39,15 +39,13 @@ def write(folder: Path, name: str, pairs: Iterable[tuple[str, ...]], between: st
         ("a", "either @/@ or"),
     ],
 )
-def test_text_with_escapes_of_mosess_tokenizer_is_noted(
-    hierogram: Run, tmp_path: Path, escaped: tuple[str, str]
-) -> None:
+def test_escapes_of_the_moses_tokenizer_are_noted(hierogram: Run, tmp_path: Path, escaped: tuple[str, str]) -> None:
     assert codes(hierogram, "ingest", write(tmp_path, "a", [*PAIRS * 50, escaped])) == ["escaped"]
     told = hierogram("ingest", "a").err
     assert "a: escaped: 1 line has escapes of Moses's tokenizer, such as " in told
 
 
-def test_ampersands_and_entities_within_words_are_no_escapes(hierogram: Run, tmp_path: Path) -> None:
+def test_ampersands_and_entities_within_words_are_not_escapes(hierogram: Run, tmp_path: Path) -> None:
     pairs = [("AT&amp;T et moi", "AT&amp;T and me"), ("a & b", "a & b"), ("x@-@y", "x-y"), ("&nbsp;%s", "&nbsp;%s")]
     assert codes(hierogram, "ingest", write(tmp_path, "a", pairs)) == []
 
@@ -74,7 +72,7 @@ def test_hebrew_marks_in_two_orders_are_noted(hierogram: Run, tmp_path: Path) ->
     assert codes(hierogram, "ingest", write(tmp_path, "a", [(first, "a"), (second, "a")])) == ["not-nfc"]
 
 
-def test_text_that_a_store_divides_is_brought_to_nfc_without_a_note(hierogram: Run, tmp_path: Path) -> None:
+def test_text_tokenized_by_the_store_is_normalized_to_nfc_without_a_note(hierogram: Run, tmp_path: Path) -> None:
     hierogram("init", "--languages", "fr,en", "--tokenize")
     pairs = [(unicodedata.normalize("NFD", "l'été"), "summer"), ("l'été", "summer")]
     assert codes(hierogram, "ingest", write(tmp_path, "a", pairs)) == []
@@ -107,7 +105,7 @@ def test_swapped_sides_are_noted(hierogram: Run, tmp_path: Path, parts: bool) ->
         [("house", "maison")],
     ],
 )
-def test_sides_with_too_few_known_words_or_the_same_words_are_not_taken_for_swapped(
+def test_sides_with_few_known_or_equal_words_are_not_considered_swapped(
     hierogram: Run, tmp_path: Path, pairs: list[tuple[str, str]]
 ) -> None:
     hierogram("ingest", write(tmp_path, "a", [*SENTENCES, *pairs]))
@@ -122,18 +120,18 @@ def test_sides_with_too_few_known_words_or_the_same_words_are_not_taken_for_swap
         ['"la maison"\tthe house', '"un chat"\ta cat'],
     ],
 )
-def test_fields_that_a_spreadsheet_has_quoted_are_noted(hierogram: Run, tmp_path: Path, lines: list[str]) -> None:
+def test_spreadsheet_quoting_of_fields_is_noted(hierogram: Run, tmp_path: Path, lines: list[str]) -> None:
     (tmp_path / "a.tsv").write_text("".join(line + "\n" for line in lines))
     assert codes(hierogram, "ingest", "--format", "tsv", "a.tsv") == ["quoted-fields"]
     assert codes(hierogram, "ingest", "a.tsv") == ["quoted-fields"]
 
 
-def test_a_quotation_in_a_table_is_no_quoting(hierogram: Run, tmp_path: Path) -> None:
+def test_a_quotation_in_a_table_is_not_quoting(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text('"Non !"\t"No!"\nun "chat"\ta "cat"\nla maison\tthe house\nun chien\ta dog\n')
     assert codes(hierogram, "ingest", "a.tsv") == []
 
 
-def test_notes_are_kept_with_the_batch_and_returned_by_the_library(store_url: str) -> None:
+def test_notes_are_stored_with_the_batch_and_returned_by_the_library(store_url: str) -> None:
     with hg.open(store_url, create=True) as store:
         report = store.add([("l &apos; ami", "the friend"), ("une porte", "a door")])
         [note] = report.notes

@@ -1,4 +1,4 @@
-"""Files that are no such input as they are given for are told, with the right command, and nothing is stored."""
+"""Files given as the wrong kind of input are reported with the right command, and nothing is stored."""
 
 from pathlib import Path
 
@@ -39,18 +39,20 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
         ("\xff\xfel\0a\0\n\0", "a: holds UTF-16, not sentences: convert it first: iconv -f UTF-16 -t UTF-8 a"),
     ],
 )
-def test_what_is_no_text_is_not_taken_for_sentences(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+def test_a_file_that_is_not_text_is_not_read_as_sentences(
+    hierogram: Run, tmp_path: Path, content: str, said: str
+) -> None:
     assert said in refused(hierogram, tmp_path, content, SENTENCES)
     assert said.replace("a:", "b:", 1)[:18] in refused(hierogram, tmp_path, SENTENCES, content)
     assert said in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
 
 
 @pytest.mark.parametrize("content", [SENTENCES, OBJECTS, PIPED, TREES, ARCHIVE])
-def test_what_are_no_links_is_not_taken_for_links(hierogram: Run, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_links_is_not_read_as_links(hierogram: Run, tmp_path: Path, content: str) -> None:
     assert "c: holds " in refused(hierogram, tmp_path, SENTENCES, SENTENCES, content)
 
 
-def test_an_empty_file_among_others_is_told(hierogram: Run, tmp_path: Path) -> None:
+def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) -> None:
     said = "c: empty, while a has lines: parallel files have as many lines each"
     assert said in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
 
@@ -68,7 +70,7 @@ def test_an_empty_file_among_others_is_told(hierogram: Run, tmp_path: Path) -> N
         ("le chat|||the cat|||0-0 1-1\n", "a: line 1: `|||` needs a space on each side"),
     ],
 )
-def test_one_file_of_another_kind_is_told(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
     assert said in refused(hierogram, tmp_path, content)
 
 
@@ -85,13 +87,11 @@ def test_one_file_of_another_kind_is_told(hierogram: Run, tmp_path: Path, conten
         (("--trees",), TMX),
     ],
 )
-def test_a_format_that_does_not_fit_is_told(
-    hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str
-) -> None:
+def test_a_wrong_format_is_reported(hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str) -> None:
     assert "a: holds " in refused(hierogram, tmp_path, content, options=options)
 
 
-def test_sentences_with_such_signs_are_sentences(hierogram: Run, tmp_path: Path) -> None:
+def test_sentences_with_similar_punctuation_are_sentences(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("{ a\n(b)\n( c ( d ) )\n||| is a token\n1-0\n")
     (tmp_path / "b").write_text("a b {}\n<b>\nc\nd\n2-1 victory\n")
     assert "5 pairs stored" in hierogram("ingest", "a", "b").out

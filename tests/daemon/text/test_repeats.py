@@ -1,13 +1,13 @@
-"""Repeats are numbered the same way in memory and in a file."""
+"""Repeat numbers are the same in memory and in a file."""
 
 from random import Random
 
 from hierogram.daemon.text.validation import Repeats
 
 
-def test_repeats_are_numbered_whatever_the_memory() -> None:
+def test_repeat_numbers_do_not_depend_on_memory() -> None:
     random = Random(3)
-    # All kinds at first, so that there are chunks without a repeat, too.
+    # Distinct lines first, so that some chunks have no repeat.
     contents: list[tuple[str, str, str | None]] = [(f"s{k}", "t", "0-0") for k in range(40)]
     contents += [(f"s{random.randrange(80)}", "t", "0-0") for _ in range(1_000)]
     counted: dict[object, int] = {}

@@ -1,4 +1,4 @@
-"""Parts of words: learned from text, the same whatever comes later, and undone exactly."""
+"""Subwords: learned from text, unaffected by later text, and joined exactly."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("language", VERSES)
-def test_parts_of_each_language_join_to_what_went_in(language: str) -> None:
+def test_segmentation_survives_a_round_trip_in_each_language(language: str) -> None:
     divided = Segmenter(learn_joins([VERSES[language]], 20)).tokens(VERSES[language])
     assert PART_MARK in divided
     assert joined(divided) == VERSES[language]
@@ -53,12 +53,12 @@ marked = st.text(f"ab{PART_MARK}￬", min_size=1, max_size=6)
 
 
 @given(st.lists(words | marked, min_size=1), st.integers(0, 30))
-def test_any_words_join_to_what_went_in(line: list[str], joins: int) -> None:
+def test_any_words_survive_a_round_trip(line: list[str], joins: int) -> None:
     text = " ".join(line)
     assert joined(Segmenter(learn_joins([text, text], joins)).tokens(text)) == text
 
 
-def test_the_commonest_neighbours_are_joined_first() -> None:
+def test_the_most_frequent_neighbors_are_joined_first() -> None:
     assert learn_joins(["low low low lower lower new newer newer wider"], 4) == [
         ("e", "r"),
         ("l", "o"),
@@ -68,7 +68,7 @@ def test_the_commonest_neighbours_are_joined_first() -> None:
 
 
 def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
-    """Return joins as `learn_joins` does, with everything counted again before each."""
+    """Return joins like `learn_joins`, recounting everything before each."""
     parts, joins = [list(word) for word in words], list[tuple[str, str]]()
     while len(joins) < most:
         counts = Counter(pair for own in parts for pair in pairwise(own))
@@ -86,7 +86,7 @@ def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
-def test_joins_are_those_of_counting_again(words: list[str], most: int) -> None:
+def test_joins_equal_those_of_recounting(words: list[str], most: int) -> None:
     assert learn_joins([" ".join(words)], most) == plain_joins(words, most)
 
 
@@ -95,11 +95,11 @@ def test_joins_do_not_depend_on_the_order_of_lines() -> None:
     assert learn_joins(lines, 40) == learn_joins(lines[::-1], 40)
 
 
-def test_what_is_seen_once_is_not_joined() -> None:
+def test_pairs_seen_once_are_not_joined() -> None:
     assert learn_joins(["abc"], 5) == []
 
 
-def test_joins_are_applied_in_their_order() -> None:
+def test_joins_are_applied_in_order() -> None:
     assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
 
 
@@ -108,13 +108,13 @@ def test_joins_are_a_setting() -> None:
     assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
 
 
-def test_without_joins_words_stay_whole_and_join_to_what_went_in() -> None:
+def test_without_joins_words_stay_whole() -> None:
     assert segmenter_of("").tokens("ab c") == "ab c"
     assert segmenter_of("").counts("ab c") == [1, 1]
     assert joined(segmenter_of("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
 
 
-def test_a_mark_at_the_beginning_of_a_line_joins_nothing() -> None:
+def test_a_mark_at_the_start_of_a_line_joins_nothing() -> None:
     assert joined(f"{PART_MARK}a {PART_MARK}b c") == "ab c"
     assert words_of_parts(f"{PART_MARK}a {PART_MARK}b c".split()) == [0, 0, 1, 2]
     assert words_of_parts([]) == [0]
@@ -125,7 +125,7 @@ def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Lin
     return sorted({(own[0][i], own[1][j]) for i, j in links})
 
 
-def test_links_of_parts_are_links_of_their_words() -> None:
+def test_links_of_subwords_become_links_of_their_words() -> None:
     links = [(0, 0), (1, 0), (2, 1), (2, 2)]
     assert _links_of_words(links, f"a {PART_MARK}b c", f"x y {PART_MARK}z") == [(0, 0), (1, 1)]
 
@@ -139,14 +139,14 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
         return store.in_parts(tmp_path / "parts.db", bpe_merges=(6, 6))
 
 
-def test_a_store_in_parts_has_the_same_words(in_parts: hg.GrammarStore) -> None:
+def test_a_segmented_store_has_the_same_words(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
         found = [(joined(row.source), joined(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
 
 
-def test_a_store_in_parts_that_was_not_finished_goes_on(
+def test_an_unfinished_segmented_store_is_continued(
     in_parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(store: Store, source: object, corpus: str, **options: object) -> object:
@@ -166,7 +166,7 @@ def test_a_store_in_parts_that_was_not_finished_goes_on(
             words.in_parts(tmp_path / "again.db", bpe_merges=(5, 6))
 
 
-def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> None:
+def test_word_links_hold_between_all_subwords(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
         rows = {joined(row.source): row for row in store.store.pairs()}
         linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
@@ -178,7 +178,7 @@ def test_links_hold_between_all_parts_of_words(in_parts: hg.GrammarStore) -> Non
 
 
 @pytest.mark.slow
-def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+def test_a_segmented_store_accepts_and_returns_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
     with in_parts as store:
         store.learn(threads=1).run()
         assert store.verify().problems == []
@@ -192,24 +192,24 @@ def test_a_store_in_parts_takes_and_gives_words(in_parts: hg.GrammarStore, tmp_p
         assert any(PART_MARK in use.target for use in (whole, *uses))
         assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
         store.export(tmp_path / "grammar.cdec")
-        # A file takes and gives words, too.
+        # A file also accepts and returns words.
         assert PART_MARK not in hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text
         store.withdraw(external_ids=["tea"], corpus="named")
         assert store.verify().problems == []
 
 
-def test_links_of_words_that_are_not_there_are_rejected(in_parts: hg.GrammarStore) -> None:
+def test_links_of_missing_words_are_rejected(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
         report = store.add([("unakula chai", "you eat tea", "0-0 7-1"), ("a", "b", "0-0 x")])
         assert (report.totals.accepted, report.totals.rejected) == (0, 2)
 
 
-def test_words_have_parts_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+def test_words_are_segmented_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
     with in_parts as store, pytest.raises(hg.UsageError, match="parts already"):
         store.in_parts(tmp_path / "more.db")
 
 
-def test_only_sides_that_are_rich_in_forms_are_divided(tmp_path: Path) -> None:
+def test_only_sides_with_rich_morphology_are_segmented(tmp_path: Path) -> None:
     lines = [f"ni{k:03}kula {'ab'[k % 2]}" for k in range(100)]
     pairs = [(line, f"i eat {'ab'[k % 2]}") for k, line in enumerate(lines)]
     with hg.open(tmp_path / "words.db", create=True) as words:
@@ -226,7 +226,7 @@ def test_only_sides_that_are_rich_in_forms_are_divided(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_compared_by_samples() -> None:
-    # Each word is there twice; of 20,000 words of so long a text hardly any is.
+    # Each word occurs twice; a sample of 20,000 words contains hardly any of them twice.
     twice = [f"w{n % 29_999}" for n in range(59_998)]
     assert is_rich(twice)
     assert not is_rich(twice[:20_000] * 2)

@@ -1,4 +1,4 @@
-"""The side of a store that a text belongs to, by whole words, whether its vocabulary has words or parts of them."""
+"""Identification of the side to which a text belongs, by whole words, also in stores with subwords."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from hierogram.tools.translation.plain_text import PlainTranslator
 
 @pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store of Swahili and English: of words, or with parts of words on some side."""
+    """A store of Swahili and English: with whole words, or with subwords on some side."""
     languages = ("sw", "en")
     with hg.open(tmp_path / "words.db", create=True, languages=languages) as words:
         words.add(VERSES)
@@ -40,13 +40,13 @@ def never() -> None:
         ("maji", "sw"),
     ],
 )
-def test_the_language_of_a_text_is_told_by_whole_words(store: Store, text: str, language: str) -> None:
+def test_the_language_of_a_text_is_identified_by_whole_words(store: Store, text: str, language: str) -> None:
     (first, sure), (second, less) = PlainTranslator(store, never).detect(text)
     assert (first, sure > 0.9 > less) == (language, True)
     assert second != first
 
 
-def test_a_text_of_unknown_words_is_of_no_language(store: Store) -> None:
+def test_a_text_of_unknown_words_has_no_language(store: Store) -> None:
     assert [sure for _, sure in PlainTranslator(store, never).detect("Xylograph 17")] == [0.5, 0.5]
 
 

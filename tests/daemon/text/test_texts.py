@@ -1,4 +1,4 @@
-"""Raw text through every door of a store that divides text: the same as text that was divided by hand."""
+"""Raw text through every interface of a tokenizing store gives the same as tokenized text."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ DIVIDED = "L' homme , c' est l' eau ."
 
 @pytest.fixture
 def raw_store(tmp_path: Path) -> str:
-    """A store that divides text, and has learned from raw pairs; beside it files of raw text and of tokens."""
+    """A tokenizing store that has learned from raw pairs, next to files of raw text and of tokens."""
     for kind, pairs in (("raw", RAW), ("hand", HAND)):
         for number, language in enumerate(("fr", "en")):
             (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
@@ -45,7 +45,7 @@ def raw_store(tmp_path: Path) -> str:
     return str(tmp_path / "s.db")
 
 
-def test_text_is_divided_by_the_rules_of_its_side() -> None:
+def test_text_is_tokenized_by_the_rules_of_its_side() -> None:
     assert BOTH.source.tokens(WANTED) == DIVIDED
     assert HAND[2] == ("L' eau , c' est la vie !", "Water , that 's life !")
     assert BOTH.target.tokens_of_bytes(b"\xff.") == b"\xff."
@@ -57,7 +57,7 @@ def test_text_is_divided_by_the_rules_of_its_side() -> None:
 
 
 @pytest.mark.parametrize("code", ["de", "en", "und"])
-def test_soft_hyphens_divide_no_word(code: str) -> None:
+def test_soft_hyphens_do_not_split_words(code: str) -> None:
     side = side_of(code)
     for text in ("Wort\u00adteil, %s Un\u00adter\u00adschied.", "Wort\u00adteil, Un\u00adter\u00adschied."):
         assert side.tokens(text) == side.tokens(text.replace("\u00ad", ""))
@@ -73,7 +73,9 @@ def test_soft_hyphens_divide_no_word(code: str) -> None:
     "settings",
     [Settings(), Settings(languages=("fr", "en"), tokenize=True), Settings(languages=("fr", "en"), case="lowered")],
 )
-def test_what_no_text_holds_is_rejected_whether_text_is_divided_or_not(settings: Settings, tmp_path: Path) -> None:
+def test_characters_that_are_not_text_are_rejected_with_and_without_tokenization(
+    settings: Settings, tmp_path: Path
+) -> None:
     (tmp_path / "s").write_bytes(b"La vie.\nUn mot.\rUn autre.\nUn m\0ot.\nOui.\r\n")
     (tmp_path / "t").write_bytes(b"Life.\nA word.\nA word.\nYe\rs.\n")
     with (
@@ -85,7 +87,7 @@ def test_what_no_text_holds_is_rejected_whether_text_is_divided_or_not(settings:
     assert report.reasons == {"line-break": 2, "nul-byte": 1}
 
 
-def test_given_translations_are_divided_as_sentences_are() -> None:
+def test_given_translations_are_tokenized_like_sentences() -> None:
     marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
     assert marked_parts(marked, BOTH) == [
         SentencePart(("Ici",)),
@@ -105,7 +107,7 @@ def translated(hierogram: Run, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_translating_raw_text_equals_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     tokens = translated(hierogram, raw_store, "in.hand", "--tokenized")
     assert translated(hierogram, raw_store, "in.raw", "--no-text") == tokens
     expected = BOTH.target.joined(tokens.split()) + "\n"
@@ -125,7 +127,7 @@ def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_stor
 
 
 @pytest.mark.slow
-def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_a_language_model_of_raw_text_equals_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     ways = {
         "hand.arpa": ("hand.en",),
         "language.arpa": ("raw.en", "--tokenize", "en"),
@@ -140,7 +142,7 @@ def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_
 
 
 @pytest.mark.slow
-def test_tuning_divides_sentences_and_references(hierogram: Run, raw_store: str) -> None:
+def test_tuning_tokenizes_sentences_and_references(hierogram: Run, raw_store: str) -> None:
     rounds = []
     for kind, options in (("raw", ()), ("hand", ("--tokenized",))):
         texts = (f"{kind}.fr", "-r", f"{kind}.en")
@@ -167,7 +169,7 @@ def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_p
 
 
 @pytest.mark.slow
-def test_scores_and_filters_take_raw_text(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_scores_and_filters_accept_raw_text(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     store = ("--store", raw_store)
     scores = [
         hierogram(*store, "score", f"{kind}.fr", f"{kind}.en", "--json", *options).out
@@ -195,7 +197,7 @@ SAYS = "most sentences end in a word with its full stop"
         lambda _: ("align", "raw.fr", "hand.en"),
     ],
 )
-def test_text_that_is_not_divided_is_noticed_once_at_every_door(
+def test_untokenized_text_is_noted_once_by_every_interface(
     hierogram: Run, raw_store: str, tmp_path: Path, command: Callable[[str], tuple[str, ...]]
 ) -> None:
     assert hierogram("--store", raw_store, "export", "-o", "g.cdec").code == 0
@@ -206,14 +208,14 @@ def test_text_that_is_not_divided_is_noticed_once_at_every_door(
 
 
 @pytest.mark.slow
-def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_store: str) -> None:
+def test_tokens_that_would_be_tokenized_again_are_noted(hierogram: Run, raw_store: str) -> None:
     ran = hierogram("translate", raw_store, "hand.fr")
     assert "hand.fr: most sentences have spaces before full stops" in ran.err
     assert "--tokenized leaves it as it is" in ran.err
     assert "most sentences" not in hierogram("translate", raw_store, "hand.fr", "--tokenized").err
 
 
-def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) -> None:
+def test_rules_are_found_by_raw_text(hierogram: Run, raw_store: str) -> None:
     def found(*arguments: str) -> list[tuple[str, str]]:
         ran = hierogram("--store", raw_store, "rules", "--json", *arguments)
         return [(rule["source"], rule["target"]) for rule in json.loads(ran.out)]
@@ -222,7 +224,7 @@ def test_rules_are_found_as_people_write_them(hierogram: Run, raw_store: str) ->
     assert found("--target", "that's") == found("--target", "that 's")
     source = next(source for source, _ in found("--limit", "1000") if "l' " in source)
     assert found(source.replace("' ", "'")) == found(source) != []
-    # Words that the store does not have either way.
+    # Words that the store does not have, raw or tokenized.
     assert found("l'or") == []
 
 
@@ -239,7 +241,7 @@ def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
     assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
 
 
-def test_most_lines_decide_what_text_looks_like() -> None:
+def test_most_lines_decide_whether_text_is_tokenized() -> None:
     assert looks(False, ["La maison.", "Un chat", b"Qui?"])
     assert not looks(False, ["La maison .", "M.", "Un chat !"])
     assert not looks(False, [])

@@ -1,4 +1,4 @@
-"""Words of every script stay whole; signs are tokens; what a language writes together comes back together."""
+"""Words of every script stay whole, punctuation is separate, and detokenization restores what was written together."""
 
 import random
 import sys
@@ -71,7 +71,7 @@ SIGNS = {
 
 
 @pytest.mark.parametrize("kind", SIGNS)
-def test_signs_are_tokens_and_come_back_as_they_were(kind: str) -> None:
+def test_punctuation_is_tokenized_and_restored(kind: str) -> None:
     language, texts = SIGNS[kind]
     rules = language_of(language)
     for text in texts:
@@ -124,7 +124,7 @@ def test_apostrophes_are_quotation_marks_only_in_pairs(text: str, tokens: str) -
         ("shn", f"ၼမ်ႉ{ZWSP}ၾႆး ႁိူၼ်း"),
     ],
 )
-def test_zero_width_spaces_divide_words_and_come_back(language: str, text: str) -> None:
+def test_zero_width_spaces_split_words_and_are_restored(language: str, text: str) -> None:
     rules = language_of(language)
     tokens = rules.tokens(text)
     assert not any(ZWSP in token for token in tokens)
@@ -132,7 +132,7 @@ def test_zero_width_spaces_divide_words_and_come_back(language: str, text: str) 
     assert rules.join(tokens) == text
 
 
-def test_zero_width_spaces_in_scripts_with_spaces_are_left_out() -> None:
+def test_zero_width_spaces_in_scripts_with_spaces_are_removed() -> None:
     for language, text in (("en", f"Donau{ZWSP}dampf"), ("ru", f"слово{ZWSP} и"), ("hi", f"{ZWSP}घर")):
         assert language_of(language).tokens(text) == text.replace(ZWSP, "").split()
     side = TextSide("en")
@@ -140,13 +140,13 @@ def test_zero_width_spaces_in_scripts_with_spaces_are_left_out() -> None:
     assert words[0][:3] == ("Donaudampf", 0, 11)
 
 
-def test_a_space_between_phrases_has_a_place() -> None:
+def test_a_space_between_phrases_is_a_token() -> None:
     text = "ທີ່ນີ້  ໄຟ {x}"
     words = TextSide("lo").words(text, [])
     assert [text[word.start : word.end] for word in words[:3]] == ["ທີ່ນີ້", "  ", "ໄຟ"]
 
 
-def test_no_token_is_a_mark_and_nothing_is_lost() -> None:
+def test_no_token_is_a_lone_mark_and_nothing_is_lost() -> None:
     chance = random.Random(1)
     letters = 'ab c.,\'’‘"-–(5)€%:… אב"٢٫កា្ខ។ကျ၊ཀི་།人あ。ሀ፡फि्ꦏꦺ꧈o\u0331\u0301' + ZWSP + ZWNJ + ZWJ
     sides = [language_of(code) for code in ("en", "fr", "he", "km", "bo", "und")]
@@ -156,7 +156,7 @@ def test_no_token_is_a_mark_and_nothing_is_lost() -> None:
         left = "".join(token for token in tokens if token != SPACE).replace(ZWSP, "")
         assert left == "".join(text.split()).replace(ZWSP, ""), (text, tokens)
         for before, token in zip(["", *tokens], tokens, strict=False):
-            # A mark is by itself only where no letter is before it.
+            # A mark is a separate token only if no letter precedes it.
             alone = all(unicodedata.category(letter).startswith("M") for letter in token)
             assert not alone or before in ("", SPACE) or f" {token}" in text or ZWSP in text, (text, tokens)
 
@@ -168,7 +168,7 @@ def test_no_token_is_a_mark_and_nothing_is_lost() -> None:
         ("lo", "laonlp.tokenize", {"word_tokenize": list}, "ນໄ"),
     ],
 )
-def test_an_optional_package_finds_words(
+def test_an_optional_package_segments_words(
     monkeypatch: pytest.MonkeyPatch, code: str, package: str, made: dict[str, object], word: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -192,7 +192,7 @@ def test_a_package_that_changes_text_is_not_used() -> None:
     assert rules.tokens("กข") == ["กข"]
 
 
-def test_languages_whose_words_nothing_finds_are_named() -> None:
+def test_languages_without_word_segmentation_are_named() -> None:
     assert "each syllable" in str(note_on_words("bo"))
     assert "each character" in str(note_on_words("hak"))
     assert "between spaces" in str(note_on_words("shn"))
@@ -200,7 +200,7 @@ def test_languages_whose_words_nothing_finds_are_named() -> None:
     assert note_on_words("jv") is note_on_words("fr") is note_on_words("blt") is None
 
 
-def test_a_tokenizer_is_the_same_from_any_text_before() -> None:
+def test_a_tokenizer_has_no_state() -> None:
     texts = ["l'eau 'x' a. b.", "a.", "'x'"]
     first = [Tokenizer().tokens(text) for text in texts]
     tokenizer = Tokenizer()

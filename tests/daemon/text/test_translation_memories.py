@@ -1,4 +1,4 @@
-"""TMX translation memories are streamed, and what could harm is refused."""
+"""TMX translation memories are streamed, and harmful content is refused."""
 
 from pathlib import Path
 
@@ -31,24 +31,24 @@ def test_units_become_pairs() -> None:
 @pytest.mark.parametrize(
     ("segment", "text"),
     [
-        # What stays as it is in running text stays as a placeholder, too; other codes are formatting.
+        # Codes kept as they are in running text become placeholders; other codes are formatting.
         ("<ph>{0}</ph> mails", "{0} mails"),
         ("a <ph x='1'>%d</ph><ph x='2'> %(name)s </ph>", "a %d%(name)s"),
         ("<ph type='image'>&lt;img src='x'/&gt;</ph>a<ph>\\f1 </ph>b<ph>{0} {1}</ph>", "ab"),
         (f"a <ph>{'{0}' * 1000}</ph><ph/>", "a"),
-        # Codes that stand for no part of the text, whatever is in them.
+        # Codes that do not represent text are dropped with their content.
         ("<bpt i='1'>{0}</bpt>a<ept i='1'>%s</ept><it pos='begin'>{1}</it><ut>{2}</ut>", "a"),
         ("a<bpt i='1'>&lt;a title='<sub>b</sub>'<ph>{0}</ph>></bpt>", "a"),
         # Words on two lines are two words.
         ("a<ph type='lb'/>b<ph>&lt;br/&gt;</ph>c<ph type='fnote'>d<sub>e</sub></ph>f", "a b cf"),
-        # A subflow is no part of the sentence, wherever it is.
+        # A subflow is not part of the sentence, wherever it is.
         ("a<sub>b</sub> c", "a c"),
         ("a <ph>%s<sub>b <it>c</it>{0}</sub></ph> d", "a %s d"),
         ("<hi>a <ph>{0}<sub>%d</sub></ph></hi><sub>b<ph>%s</ph></sub>", "a {0}"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 10_000])
-def test_codes_within_a_segment(segment: str, text: str, size: int) -> None:
+def test_inline_codes_of_a_segment(segment: str, text: str, size: int) -> None:
     assert read(HEAD + unit(("fr", segment), ("en", "b")) + TAIL, size=size) == [(1, text.encode(), b"b")]
 
 
@@ -70,7 +70,7 @@ def test_a_text_belongs_to_the_more_specific_of_two_languages() -> None:
     assert read(text, ("pt", "pt-BR")) == [(1, b"autocarro", "ônibus".encode())]
 
 
-def test_a_unit_of_too_many_pairs_is_rejected() -> None:
+def test_a_unit_with_too_many_pairs_is_rejected() -> None:
     many = [("fr", f"a{k}") for k in range(11)] + [("en", f"b{k}") for k in range(10)]
     [rejected] = read(HEAD + unit(*many) + TAIL, ("fr", "en"))
     told = "the unit has 11 texts in fr and 10 in en, which make more than 100 pairs: divide it"
@@ -99,17 +99,17 @@ def test_entities_are_refused(declaration: str) -> None:
 
 
 @pytest.mark.parametrize("document", ["<tmx><body>", "no XML", "<tmx><body></tmx>"])
-def test_damage_is_told(document: str) -> None:
+def test_damage_is_reported(document: str) -> None:
     with pytest.raises(InputError, match="is no well-formed XML"):
         read(document)
 
 
-def test_another_kind_of_xml_is_no_memory() -> None:
+def test_other_xml_is_not_a_translation_memory() -> None:
     with pytest.raises(InputError, match="its outermost element is <html>"):
         read("<html><body/></html>")
 
 
-def test_memories_are_taken_in_and_tokenized(hierogram: Run, tmp_path: Path) -> None:
+def test_translation_memories_are_ingested_and_tokenized(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(HEAD + unit(("fr", "L'eau, c'est bon."), ("en", "Water &amp; wine.")) + TAIL)
     assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en", "--tokenize", "fr,en").out
     (tmp_path / "raw").write_text("L'eau, ||| Water, don't\na, b ||| c, d ||| 0-0\n")

@@ -1,4 +1,4 @@
-"""A service without loops, and clients that ask it."""
+"""A service without loops, and its clients."""
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from hierogram.storage.store import Store, open_store
 
 
 class FakeService:
-    """Answers as a daemon would, with a condition that tests set."""
+    """A service that answers like a daemon, with a condition set by tests."""
 
     def __init__(self, store: Store) -> None:
         self.store = GrammarStore(store)
@@ -61,7 +61,7 @@ class FakeService:
 
 @pytest.fixture(scope="session", autouse=True)
 def gathered_once() -> Iterator[None]:
-    """The API is the same for every app, and to gather its document takes longer than most tests do."""
+    """Build the OpenAPI document once. It is the same for every app, and building it takes longer than most tests."""
     gather = FastAPI.openapi
     made: list[bytes] = []
 
@@ -85,7 +85,7 @@ def service(store: Store) -> FakeService:
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Makes a client of a service, with configuration of its choice."""
+    """Function that creates a client of a service, optionally with its own configuration."""
     with ExitStack() as stack:
 
         def make(
@@ -107,13 +107,13 @@ def client(service: FakeService, connect: Connect) -> TestClient:
 
 @pytest.fixture
 def learned_client(learned: Store, connect: Connect) -> TestClient:
-    """A client of a service on a store that has learned, once on each database."""
+    """A client of a service on a learned store, once on each database."""
     return connect(FakeService(learned))
 
 
 @pytest.fixture(scope="session")
 def clients_that_read() -> Iterator[Callable[[str], TestClient]]:
-    """Clients of the services of stores that nobody changes: to make an application takes longer than most tests do."""
+    """Shared clients of unchanging stores: creating an application takes longer than most tests."""
     made: dict[str, TestClient] = {}
     with ExitStack() as stack:
 
@@ -132,14 +132,14 @@ def clients_that_read() -> Iterator[Callable[[str], TestClient]]:
 
 @pytest.fixture
 def reading_url(lasting_store: LastingStore, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a store that has learned, which tests share that change nothing, once on each database."""
+    """URL of a learned store shared by tests that change nothing, once on each database."""
     make = teacher(tmp_path_factory)
     return lasting_store("learned, to read", lambda url: copy_store("learned", url, make))
 
 
 @pytest.fixture
 def reading_client(reading_url: str, clients_that_read: Callable[[str], TestClient]) -> TestClient:
-    """A client of it that tests share."""
+    """A shared client of the learned store."""
     return clients_that_read(reading_url)
 
 
@@ -147,5 +147,5 @@ def reading_client(reading_url: str, clients_that_read: Callable[[str], TestClie
 def empty_client(
     lasting_store: LastingStore, copy_store: CopyStore, clients_that_read: Callable[[str], TestClient]
 ) -> TestClient:
-    """A client that tests share which store nothing, of an empty store, once on each database."""
+    """A client of an empty store, shared by tests that store nothing, once on each database."""
     return clients_that_read(lasting_store("new, to read", lambda url: copy_store("new", url, make_new)))

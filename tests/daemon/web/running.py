@@ -1,4 +1,4 @@
-"""The loop that answers HTTP, in a thread."""
+"""The HTTP loop, in a thread."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ from hierogram.daemon.web.server import HttpLoop
 
 
 class Running:
-    """The loop in a thread of its own."""
+    """The loop in a separate thread."""
 
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()

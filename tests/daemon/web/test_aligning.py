@@ -1,4 +1,4 @@
-"""POST /v1/align: links with probabilities by what the store's aligner has learned; nothing is stored."""
+"""POST /v1/align: links with probabilities from the store's aligner, without storing anything."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def test_new_pairs_are_aligned_and_not_stored(client: TestClient, aligner: Store
         assert (len(pair["forward"]), len(pair["backward"])) == (len(pair["target"]), len(pair["source"]))
         for link in pair["links"]:
             assert link["probability"] == pytest.approx((link["forward"] + link["backward"]) / 2, abs=2e-5)
-    # What is no translation in any pair is linked by neither direction, where it is.
+    # Words translated in no pair are linked by neither direction.
     loose = [k for pair in answer["pairs"] for k, word in enumerate(pair["target"]) if word == "euh"]
     unlinked = [
         pair["forward"][k]["position"] is None
@@ -77,7 +77,7 @@ def test_new_pairs_are_aligned_and_not_stored(client: TestClient, aligner: Store
     assert sum(unlinked) > len(unlinked) / 2
 
 
-def test_a_pair_gets_the_same_links_whatever_comes_with_it(client: TestClient) -> None:
+def test_the_links_of_a_pair_do_not_depend_on_other_pairs(client: TestClient) -> None:
     pairs, _ = new_pairs()
     together = client.post("/v1/align", json={"pairs": pairs}).json()["pairs"]
     alone = [client.post("/v1/align", json={"pairs": [pair]}).json()["pairs"][0] for pair in pairs[:5]]
@@ -130,17 +130,17 @@ def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
         ({"pairs": [], "least": 0}, "least"),
     ],
 )
-def test_what_cannot_be_aligned_is_refused(client: TestClient, body: object, reason: str) -> None:
+def test_invalid_pairs_are_refused(client: TestClient, body: object, reason: str) -> None:
     answer = client.post("/v1/align", json=body)
     assert (answer.status_code, reason in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_an_aligner_that_has_seen_nothing_says_so(reading_client: TestClient) -> None:
+def test_an_untrained_aligner_says_so(reading_client: TestClient) -> None:
     answer = reading_client.post("/v1/align", json={"pairs": [{"source": "la", "target": "the"}]})
     assert (answer.status_code, "has seen no pair yet" in answer.json()["detail"]) == (409, True)
 
 
-def test_texts_are_made_tokens_as_the_store_does(store_url: str, connect: Connect) -> None:
+def test_texts_are_tokenized_like_the_store(store_url: str, connect: Connect) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case=LOWERED)
     with open_store(store_url, create=True, settings=settings) as store:
         batch = store.begin_ingest("small", "memory", "pipes")

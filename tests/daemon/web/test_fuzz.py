@@ -1,4 +1,4 @@
-"""Lines, files and requests by the ten thousand that are almost right: none ends the daemon, all are accounted for."""
+"""Ten thousands of nearly valid lines, files and requests: none crashes the daemon, and all are accounted for."""
 
 import socket
 import threading
@@ -37,7 +37,9 @@ def quick(store_url: str) -> Iterator[Store]:
 
 
 def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
-    """The store holds as many pairs and rejections as were told, each pair is whole, and all can be learned from."""
+    """Check that the stored pairs and rejections match the totals, that each pair is valid, and that all can be
+    learned.
+    """
     assert store.count_pairs() == totals.accepted
     assert store.status().rejected == totals.rejected
     [kept] = query(url, "SELECT sum(last_line - line + 1) FROM rejected_lines")
@@ -138,7 +140,7 @@ def test_mutated_requests(tmp_path: Path) -> None:
 
 
 def _exchange(running: Running, asked: bytes) -> bytes:
-    """What the server says to a client that sends this and no more."""
+    """The server's answer to a client that sends this and nothing else."""
     said = b""
     with running.connected() as connection, suppress(OSError):
         connection.sendall(asked)

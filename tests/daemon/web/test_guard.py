@@ -1,4 +1,4 @@
-"""Who may ask, and how often."""
+"""Access control and rate limits."""
 
 import re
 from pathlib import Path
@@ -34,12 +34,12 @@ def test_any_other_address_needs_a_token(host: str) -> None:
     assert HttpConfiguration(host=host, enabled=False).host == host
 
 
-def test_a_short_token_is_none() -> None:
+def test_a_short_token_is_refused() -> None:
     with pytest.raises(ValidationError, match="at least 16"):
         HttpConfiguration(token="secret")
 
 
-def test_the_token_is_asked_for(service: FakeService, connect: Connect) -> None:
+def test_the_token_is_required(service: FakeService, connect: Connect) -> None:
     client = connect(service, host="grammar.example.org", token=TOKEN)
     for path in ("/v1/status", "/metrics", "/openapi.json", "/nowhere"):
         refused = client.get(path)
@@ -75,7 +75,7 @@ def test_a_page_that_claims_this_machines_address_is_refused(empty_client: TestC
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8470", "127.0.0.1:1", "[::1]", "[::1]:8470"])
-def test_this_machine_is_answered(empty_client: TestClient, host: str) -> None:
+def test_clients_on_this_machine_are_answered(empty_client: TestClient, host: str) -> None:
     assert empty_client.get("/v1/status", headers={"Host": host}).status_code == 200
 
 
@@ -94,7 +94,7 @@ def test_rates() -> None:
     assert [rates.wait(OPEN, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
 
 
-def test_rates_forget_who_asked_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates_module, "_MOST_BUCKETS", 3)
     rates = Rates(1.0, 1, lambda: 0.0)
     for client in "abcd":
@@ -123,34 +123,34 @@ def test_clients_without_a_token_lock_out_neither_those_with_it_nor_health_check
 
 
 @pytest.mark.parametrize("trusted", ["testclient", "10.0.0.0/8,testclient", "*"])
-def test_a_trusted_proxy_says_who_asks(service: FakeService, connect: Connect, trusted: str) -> None:
+def test_a_trusted_proxy_names_the_client(service: FakeService, connect: Connect, trusted: str) -> None:
     client = connect(service, max_rate=0.001, max_burst=1, forwarded_allow_ips=trusted)
     for address in ("192.0.2.1", "192.0.2.2", "2001:db8::1"):
         headers = {"X-Forwarded-For": address}
         assert [client.get("/v1/status", headers=headers).status_code for _ in range(2)] == [200, 429]
 
 
-def test_what_a_client_says_of_itself_is_not_believed(service: FakeService, connect: Connect) -> None:
+def test_forwarding_headers_of_clients_are_ignored(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
     headers = [{"X-Forwarded-For": f"192.0.2.{n}"} for n in range(3)]
     assert [client.get("/v1/status", headers=some).status_code for some in headers] == [200, 200, 429]
 
 
-def test_who_is_refused_for_the_host_uses_up_no_rate(service: FakeService, connect: Connect) -> None:
+def test_a_request_refused_for_its_host_does_not_count(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
-    strangers = {"Host": "evil.example.org"}
-    assert {client.get("/v1/status", headers=strangers).status_code for _ in range(10)} == {421}
+    wrong_host = {"Host": "evil.example.org"}
+    assert {client.get("/v1/status", headers=wrong_host).status_code for _ in range(10)} == {421}
     assert client.get("/v1/status").status_code == 200
 
 
-def test_answers_carry_careful_headers(empty_client: TestClient) -> None:
+def test_responses_have_security_headers(empty_client: TestClient) -> None:
     for path in ("/healthz", "/nowhere", "/openapi.json"):
         headers = empty_client.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in headers["content-security-policy"]
 
 
-def test_what_is_not_foreseen_is_answered_too(
+def test_unexpected_errors_are_answered(
     client: TestClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:

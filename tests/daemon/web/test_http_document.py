@@ -1,4 +1,4 @@
-"""docs/http.md names every route, and each of its examples answers as it says."""
+"""docs/http.md documents every route, and its examples give the documented responses."""
 
 import json
 import re
@@ -42,7 +42,7 @@ FILES = {
 
 
 def asked(client: TestClient, command: str) -> Any:
-    """What the daemon answers to a line of curl's."""
+    """The daemon's response to a curl command line."""
     program, *arguments = shlex.split(command)
     assert program == "curl"
     method, headers, content, url = "GET", {}, None, ""
@@ -66,7 +66,7 @@ def asked(client: TestClient, command: str) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """The kinds of all that a value holds; what depends on the store (names, lengths) is left out."""
+    """The types in a value, without what depends on the store (names, lengths)."""
     if isinstance(value, dict):
         if value.keys() & {"missing-field", "news", "default", "note"}:
             return "by name"
@@ -85,7 +85,7 @@ def test_every_route_is_documented(client: TestClient) -> None:
     assert routes == {(method, path) for (method, path), _ in SECTIONS}
 
 
-def test_every_example_answers_as_the_document_says(learned: Store, connect: Connect, tmp_path: Path) -> None:
+def test_every_example_gives_the_documented_response(learned: Store, connect: Connect, tmp_path: Path) -> None:
     nightly = ExportJob(name="nightly", to=tmp_path, cron="0 3 * * *", timezone="Europe/Berlin")
     add_job(learned, nightly)
     IncrementalAligner(learned).train()
@@ -112,12 +112,12 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
     assert compared == 16
 
 
-def test_the_schema_of_the_document_is_the_present_one() -> None:
+def test_the_documented_schema_is_current() -> None:
     assert set(re.findall(r'"schema": "(\d+)"', DOCUMENT)) == {REVISIONS[-1]}
 
 
 def _forget(value: Any, name: str) -> None:
-    """Takes out what may be empty or null."""
+    """Remove values that may be empty or null."""
     if isinstance(value, dict):
         value.pop(name, None)
         for item in value.values():
@@ -127,7 +127,7 @@ def _forget(value: Any, name: str) -> None:
             _forget(item, name)
 
 
-def test_the_pairs_of_the_document_are_counted_as_it_says(learned: Store, connect: Connect) -> None:
+def test_the_documented_pairs_have_the_documented_counts(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned))
     [body] = [body for (_, path), body in SECTIONS if path == "/v1/pairs"]
     [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)

@@ -71,7 +71,7 @@ def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
 
 
 @pytest.mark.database("sqlite")
-def test_a_body_may_come_in_any_pieces(
+def test_a_body_may_be_sent_in_any_chunks(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_BLOCK", 7)
@@ -93,7 +93,7 @@ def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> Non
     }  # fmt: skip
 
 
-def test_a_body_of_wrong_lines_is_refused(client: TestClient, store: Store, store_url: str) -> None:
+def test_a_body_with_many_invalid_lines_is_refused(client: TestClient, store: Store, store_url: str) -> None:
     answer = post(client, b"\n" * 1_000)
     assert answer.status_code == 422
     assert "1,000 of 1,000 lines cannot be stored (empty-line 1,000)" in answer.text
@@ -102,7 +102,7 @@ def test_a_body_of_wrong_lines_is_refused(client: TestClient, store: Store, stor
 
 
 @pytest.mark.database("sqlite")
-def test_how_much_may_be_rejected_is_configured(
+def test_the_limit_of_rejections_is_configurable(
     service: FakeService, connect: Connect, store: Store, store_url: str
 ) -> None:
     body = BODY + b"\n" * 300
@@ -122,7 +122,7 @@ def test_how_much_may_be_rejected_is_configured(
 
 
 @pytest.mark.database("sqlite")
-def test_notes_on_a_body_are_in_the_answer_and_in_its_repetition(client: TestClient, store_url: str) -> None:
+def test_notes_on_a_body_are_in_the_response_and_its_repetition(client: TestClient, store_url: str) -> None:
     body = b"".join(as_json(line) for line in ("l &apos; ami ||| the friend ||| 2-1", "une porte ||| a door ||| 1-1"))
     first = post(client, body, key="k")
     assert [note["code"] for note in first.json()["notes"]] == ["escaped"]
@@ -134,7 +134,7 @@ def test_notes_on_a_body_are_in_the_answer_and_in_its_repetition(client: TestCli
 
 
 @pytest.mark.database("sqlite")
-def test_links_of_a_body_that_count_divided_words_are_stored_right(client: TestClient, store: Store) -> None:
+def test_links_of_a_body_that_count_split_words_are_stored_correctly(client: TestClient, store: Store) -> None:
     answer = post(client, as_json("10\u00a0000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"))
     assert (answer.json()["accepted"], answer.json()["notes"][0]["code"]) == (1, "unicode-spaces")
     assert texts(store) == ["10 000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"]
@@ -143,7 +143,9 @@ def test_links_of_a_body_that_count_divided_words_are_stored_right(client: TestC
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 @pytest.mark.parametrize("told", [True, False])
-def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool) -> None:
+def test_a_compressed_body_is_refused(
+    client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool
+) -> None:
     packed = pack(BODY * 10_000)
     headers = JSONL | ({"Content-Encoding": "zstd"} if told else {})
     answer = client.post("/v1/pairs", content=packed, headers=headers)
@@ -155,7 +157,7 @@ def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callab
 
 
 @pytest.mark.database("sqlite")
-def test_members_that_are_not_used_are_named(
+def test_unused_members_are_named(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
@@ -203,7 +205,7 @@ def test_a_body_without_lines_of_json_is_refused(
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"])
-def test_what_any_web_page_may_send_is_refused(client: TestClient, store: Store, kind: str) -> None:
+def test_requests_that_any_web_page_could_send_are_refused(client: TestClient, store: Store, kind: str) -> None:
     answer = client.post("/v1/pairs", content=BODY, headers={"Content-Type": kind})
     assert answer.status_code == 415
     assert store.count_pairs() == 0
@@ -228,10 +230,10 @@ def test_sizes_are_bounded(
     assert (found["accepted"], found["reasons"]) == (1, {"line-too-long": 1})
 
 
-# Requests that are sent again.
+# Idempotent requests.
 
 
-def test_a_request_that_is_sent_again_gets_its_answer_again(client: TestClient, store: Store, store_url: str) -> None:
+def test_a_repeated_request_gets_the_same_response(client: TestClient, store: Store, store_url: str) -> None:
     first = post(client, BODY + b"bad\n", "k1")
     again = post(client, BODY + b"bad\n", "k1")
     assert first.json() == again.json()
@@ -252,7 +254,7 @@ def test_a_request_that_is_sent_again_gets_its_answer_again(client: TestClient, 
         (BODY, "/v1/pairs?corpus=other"),
     ],
 )
-def test_a_key_stands_for_one_content(client: TestClient, store: Store, body: bytes, path: str) -> None:
+def test_a_key_identifies_one_content(client: TestClient, store: Store, body: bytes, path: str) -> None:
     post(client, BODY, "k1")
     answer = post(client, body, "k1", path)
     assert answer.status_code == 422
@@ -261,7 +263,7 @@ def test_a_key_stands_for_one_content(client: TestClient, store: Store, body: by
 
 
 class Breaking:
-    """A store that breaks down once, after so many chunks."""
+    """A store that fails once, after a number of chunks."""
 
     def __init__(self, store: Store, chunks: int, *, after_commit: bool) -> None:
         self._store = store
@@ -283,7 +285,7 @@ class Breaking:
 @pytest.mark.slow
 @pytest.mark.parametrize("after_commit", [False, True])
 @pytest.mark.parametrize("chunks", [1, 3, 5])
-def test_a_request_that_broke_off_goes_on_where_it_stopped(
+def test_an_interrupted_request_continues_where_it_stopped(
     store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch, chunks: int, after_commit: bool
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
@@ -339,7 +341,7 @@ def test_two_requests_with_one_key(
 
 
 @pytest.mark.database("sqlite")
-def test_bodies_at_a_time_are_bounded(
+def test_concurrent_bodies_are_limited(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = []
@@ -356,7 +358,7 @@ def test_bodies_at_a_time_are_bounded(
     assert (refused.status_code, "as many as may be" in refused.json()["detail"]) == (503, True)
 
 
-def test_a_request_recorded_by_another_daemon_meanwhile(
+def test_a_request_recorded_by_another_daemon_in_between(
     service: FakeService, connect: Connect, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Overtaken(Breaking):
@@ -387,7 +389,7 @@ def test_old_requests_are_forgotten(service: FakeService, connect: Connect, stor
     assert store.find_request("k1") is None
 
 
-# Not now.
+# Not yet.
 
 
 @pytest.mark.database("sqlite")
@@ -407,7 +409,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
 
 
 @pytest.mark.database("sqlite")
-def test_a_body_goes_on_when_fewer_pairs_wait(
+def test_a_body_continues_when_fewer_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
@@ -426,7 +428,7 @@ def test_a_body_goes_on_when_fewer_pairs_wait(
 
 
 @pytest.mark.database("sqlite")
-def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -> None:
+def test_a_request_while_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -> None:
     service.ends = True
     answer = post(connect(service), BODY)
     assert answer.status_code == 503
@@ -435,7 +437,7 @@ def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -
 
 
 @pytest.mark.database("sqlite")
-def test_a_body_of_other_languages_is_refused(store_url: str, connect: Connect) -> None:
+def test_a_body_in_other_languages_is_refused(store_url: str, connect: Connect) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(store_url, create=True, settings=settings) as store:
         client = connect(FakeService(store))

@@ -9,7 +9,7 @@ from hierogram.storage.store import Store
 pytestmark = pytest.mark.database("sqlite")
 
 
-def test_links_are_put_looked_at_and_taken_back(learned_client: TestClient) -> None:
+def test_links_are_set_read_and_removed(learned_client: TestClient) -> None:
     before = learned_client.get("/v1/pairs/1/links").json()
     assert before == {"pair": 1, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": [], "done": True}
     put = learned_client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]], "forbidden": [[2, 1]], "origin": "May"})
@@ -21,7 +21,7 @@ def test_links_are_put_looked_at_and_taken_back(learned_client: TestClient) -> N
     assert learned_client.get("/v1/pairs/1/links").json() == before
 
 
-def test_what_sampling_cannot_see_to_at_once_is_noted(learned: Store, connect: Connect) -> None:
+def test_delayed_corrections_are_noted(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     service.leaves = False
     client = connect(service)
@@ -41,12 +41,12 @@ def test_what_sampling_cannot_see_to_at_once_is_noted(learned: Store, connect: C
         ({"fixed": [[0, 0.5]]}, 422, "fixed.0.1"),
     ],
 )
-def test_what_a_pair_cannot_have_is_refused(reading_client: TestClient, body: object, status: int, reason: str) -> None:
+def test_impossible_links_are_refused(reading_client: TestClient, body: object, status: int, reason: str) -> None:
     answer = reading_client.put("/v1/pairs/1/links", json=body)
     assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
 
 
-def test_a_pair_that_is_not_there(reading_client: TestClient) -> None:
+def test_a_missing_pair(reading_client: TestClient) -> None:
     for answer in (
         reading_client.get("/v1/pairs/99/links"),
         reading_client.delete("/v1/pairs/99/links"),

@@ -1,4 +1,4 @@
-"""Whatever some clients ask for, others are answered: downloads that nobody reads, translations without an end."""
+"""Clients with slow requests do not block others: unread downloads, endless translations."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.database("sqlite")
 
 PAGES = ("/search?q=maison", "/v1/rules?limit=5", "/v1/evidence?source=la%20maison", "/healthz", "/readyz")
 SECONDS = 10.0
-"""In which a page is answered, also on a busy machine; if it had to wait for the others, it would take 30."""
+"""Timeout of a page in seconds on a busy machine; waiting for the other requests would take 30."""
 
 
 def request(method: str, path: str, body: object = None, accept: str = "*/*") -> bytes:
@@ -88,7 +88,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def ask_pages(running: Running) -> None:
-    """Fails if a page is not answered, or too late."""
+    """Fail if a page is not answered in time."""
     host, port = running.loop.address or ("", 0)
     with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as client:
         for path in PAGES:
@@ -100,7 +100,7 @@ def ask_pages(running: Running) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entrance", ENTRANCES)
-def test_a_translation_ends_when_its_client_leaves(
+def test_a_translation_is_cancelled_when_its_client_disconnects(
     start: Callable[..., Running], endless: Endless, entrance: str
 ) -> None:
     running = start()
@@ -132,7 +132,7 @@ def test_a_translation_ends_at_its_deadline(
 
 
 @pytest.mark.slow
-def test_translations_through_all_entrances_leave_pages_alone(start: Callable[..., Running], endless: Endless) -> None:
+def test_translations_through_all_routes_do_not_block_pages(start: Callable[..., Running], endless: Endless) -> None:
     running = start()
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(60)]
@@ -141,7 +141,7 @@ def test_translations_through_all_entrances_leave_pages_alone(start: Callable[..
         for _ in range(2):
             assert endless.began.acquire(timeout=20)
         ask_pages(running)
-        # All entrances together have two threads, and a queue.
+        # All routes together have two threads and a queue.
         assert not endless.began.acquire(timeout=0.2)
         refused = [one for one in held if b"too many translations are waiting" in said_until_now(one)]
         assert len(refused) == 60 - 2 - 16
@@ -160,9 +160,7 @@ def said_until_now(connection: socket.socket) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/memory.tmx", "/ask.csv?sql=SELECT+source+FROM+sentence_pairs"])
-def test_downloads_that_nobody_reads_leave_pages_alone(
-    start: Callable[..., Running], learned: Store, path: str
-) -> None:
+def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], learned: Store, path: str) -> None:
     pairs = [{"source": f"la maison {n} " + "x " * 50, "target": "the house", "alignment": "0-0"} for n in range(6_000)]
     ingest(learned, GivenPairs(pairs, "test"), "many")
     running = start(client_timeout=3.0)
@@ -175,11 +173,11 @@ def test_downloads_that_nobody_reads_leave_pages_alone(
             connection.sendall(request("GET", path))
             held.append(connection)
             if "ask" in path:
-                # Two questions are answered at a time.
+                # Two queries are answered concurrently.
                 connection.settimeout(20)
                 assert connection.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
         ask_pages(running)
-        # Those that do not read are disconnected.
+        # Clients that do not read are disconnected.
         until, said = time.monotonic() + 15, b""
         while not said.startswith(b"HTTP/1.1 200"):
             assert time.monotonic() < until, said
@@ -198,7 +196,7 @@ def test_downloads_that_nobody_reads_leave_pages_alone(
         ("/translate", {"q": ["la " * 3_000] * 2, "source": "fr", "target": "en", "alternatives": 20}, 400),
     ],
 )
-def test_too_many_translations_of_too_long_texts_are_refused(
+def test_too_many_translations_of_long_texts_are_refused(
     start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, path: str, body: object, status: int
 ) -> None:
     monkeypatch.setattr(PlainTranslator, "languages", lambda _: ("fr", "en"))

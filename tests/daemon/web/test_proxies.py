@@ -1,4 +1,6 @@
-"""The daemon behind nginx: each client has its own rate, whatever it says of itself, and sees the daemon's answers."""
+"""The daemon behind nginx: each client has its own rate limit, even with forged headers, and gets the daemon's
+responses.
+"""
 
 import os
 import shutil
@@ -27,7 +29,7 @@ if NGINX is None and os.environ.get("CI") != "true":
 
 
 def settings_of_the_document() -> str:
-    """The directives for a location, as the document shows them for nginx."""
+    """The nginx directives for a location in the document."""
     [block] = [part.partition("```")[0] for part in DOCUMENT.split("```nginx\n")[1:]]
     inner = block.partition("location / {")[2].partition("}")[0]
     return "".join(line + "\n" for line in inner.splitlines() if "proxy_pass" not in line)
@@ -42,7 +44,7 @@ def running(store: Store) -> Iterator[Running]:
 
 @pytest.fixture
 def proxy(running: Running, tmp_path: Path) -> Iterator[str]:
-    """URL of an nginx before the daemon."""
+    """URL of an nginx in front of the daemon."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     host, own = running.loop.address or ("", 0)
@@ -77,7 +79,7 @@ def client_at(address: str, url: str) -> httpx2.Client:
     return httpx2.Client(transport=httpx2.HTTPTransport(local_address=address), base_url=url, timeout=20)
 
 
-def test_behind_nginx_each_client_has_its_own_rate(proxy: str) -> None:
+def test_each_client_behind_nginx_has_its_own_rate_limit(proxy: str) -> None:
     right = {"Authorization": f"Bearer {TOKEN}"}
     with client_at("127.0.0.2", proxy) as stranger, client_at("127.0.0.3", proxy) as other:
         said = [stranger.get("/v1/status", headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code for n in range(5)]
@@ -88,7 +90,7 @@ def test_behind_nginx_each_client_has_its_own_rate(proxy: str) -> None:
         assert [other.get("/v1/status", headers=right).status_code for _ in range(4)] == [200, 200, 200, 429]
 
 
-def test_behind_nginx_a_browser_may_send_forms(proxy: str) -> None:
+def test_a_browser_behind_nginx_may_send_forms(proxy: str) -> None:
     with client_at("127.0.0.2", proxy) as browser:
         sent = browser.post("/enter", data={"token": TOKEN, "next": "/"}, headers={"Origin": proxy})
         assert sent.status_code == 303

@@ -1,4 +1,4 @@
-"""Requests made at random from the OpenAPI document are answered as that document says."""
+"""Random requests from the OpenAPI document get responses that match it."""
 
 import json
 import re
@@ -34,7 +34,7 @@ MEMBERS = {
     "forbidden": st.none() | st.just("0-1") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
     "id": st.none() | st.integers() | st.text(max_size=5),
 }
-"""Values of the members that the document gives a line of a body; a test compares the names."""
+"""Values of the documented members of a body's line; a test compares the names."""
 
 BODIES = st.lists(
     st.fixed_dictionaries({}, optional=MEMBERS | {"note": st.text(max_size=3)}).map(json.dumps) | st.text(max_size=20),
@@ -52,9 +52,9 @@ def _has_lines(body: object) -> bool:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Has no Idempotency-Key come twice, which would stand for the request before, and asks for pairs that may be.
+    """Remove repeated idempotency keys, which would repeat an earlier response, and requests for impossible pairs.
 
-    A body of pairs has lines: that it may not be empty or an array, the document cannot say.
+    A body of pairs must have lines: the document cannot say that it must not be empty or an array.
     """
     if (case.method, case.path) == ("POST", "/v1/pairs") and not _has_lines(case.body):
         case.body = "{}"
@@ -71,7 +71,7 @@ def application(store: Store, **values: object) -> ASGIApp:
 
 
 def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:
-    """What schemathesis makes of the app's document: so many requests of each kind, the same for the same seed."""
+    """Schemathesis for the app's document, with a number of requests of each kind; deterministic for a seed."""
     headers = {"Host": "localhost"}
     configuration = schemathesis.Config.from_dict(
         {
@@ -94,7 +94,7 @@ def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) 
 
 
 def failures(schema: Any) -> Iterator[str]:
-    """What is answered otherwise than the document says, and what the requests were; at least some are made."""
+    """Responses that do not match the document, with their requests. Fails if no request was made."""
     asked = 0
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
@@ -112,7 +112,7 @@ def failures(schema: Any) -> Iterator[str]:
 
 
 def _links_again(failure: Failure) -> bool:
-    """Whether what was deleted was what people say of a pair's links: the pair has links without it, too."""
+    """Whether only the human links of a pair were deleted, so that its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 
 
@@ -128,13 +128,13 @@ def fresh(store_url: str) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_answers_are_as_the_document_says(learned: Store) -> None:
+def test_responses_match_the_document(learned: Store) -> None:
     assert_as_described(described(application(learned), 1, 1))
 
 
 @pytest.mark.slow
-def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
-    """Of some routes; the campaign asks all of them."""
+def test_responses_to_authenticated_requests_match_the_document(fresh: Store) -> None:
+    """Only some routes; the campaign tests all of them."""
     schema = described(application(fresh, token=TOKEN), 2, 2, TOKEN)
     assert_as_described(schema.include(path_regex="z$|status|/pairs"))
 
@@ -142,19 +142,19 @@ def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
 @pytest.mark.campaign
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(4))
-def test_many_answers_are_as_the_document_says(learned: Store, seed: int) -> None:
+def test_many_responses_match_the_document(learned: Store, seed: int) -> None:
     assert_as_described(described(application(learned), 400, seed))
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_600)
-def test_all_answers_to_those_with_a_token_are_too(learned: Store) -> None:
+def test_all_authenticated_responses_match_the_document(learned: Store) -> None:
     assert_as_described(described(application(learned, token=TOKEN), 20, 2, TOKEN))
 
 
 @pytest.mark.slow
-def test_a_wrong_document_is_found_out(fresh: Store) -> None:
-    """The test above can fail: a status, a type of content and a method that the document lacks are found."""
+def test_a_wrong_document_is_detected(fresh: Store) -> None:
+    """An undocumented status, content type and method are found, so the tests above can fail."""
     app = application(fresh)
     schema = described(app, 1, 1)
     paths = schema.raw_schema["paths"]
@@ -166,7 +166,7 @@ def test_a_wrong_document_is_found_out(fresh: Store) -> None:
         assert fault in found
 
 
-def test_the_document_names_the_members_of_a_line(fresh: Store) -> None:
+def test_the_document_lists_the_members_of_a_line(fresh: Store) -> None:
     document = described(application(fresh), 1, 1).raw_schema
     [body] = document["paths"]["/v1/pairs"]["post"]["requestBody"]["content"].values()
     assert body["x-item-schema"]["properties"].keys() == MEMBERS.keys()

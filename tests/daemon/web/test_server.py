@@ -1,4 +1,4 @@
-"""The loop that answers, over real sockets: slow clients, and how it ends."""
+"""The HTTP loop over real sockets: slow clients, limits, and shutdown."""
 
 import asyncio
 import resource
@@ -28,7 +28,7 @@ from hierogram.storage.store import Store, open_store
 
 
 def everything(connection: socket.socket) -> bytes:
-    """All that the other side says until it closes."""
+    """All data that the other side sends until it closes."""
     said = b""
     while block := connection.recv(65536):
         said += block
@@ -64,7 +64,7 @@ def start(quick_store: Store) -> Iterator[Start]:
         yield run
 
 
-def test_it_answers_and_ends(start: Start, quick_store: Store) -> None:
+def test_it_answers_and_stops(start: Start, quick_store: Store) -> None:
     running = start()
     with running.connected() as connection:
         connection.sendall(head(len(BODY)) + BODY)
@@ -76,7 +76,7 @@ def test_it_answers_and_ends(start: Start, quick_store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
-def test_a_client_that_does_not_ask_is_left(start: Start, said: bytes) -> None:
+def test_a_client_that_sends_nothing_is_disconnected(start: Start, said: bytes) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(said)
         began = time.monotonic()
@@ -85,7 +85,7 @@ def test_a_client_that_does_not_ask_is_left(start: Start, said: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_drips_its_head_is_left(start: Start) -> None:
+def test_a_client_that_drips_its_head_is_disconnected(start: Start) -> None:
     def drip() -> None:
         for _ in range(600):
             connection.sendall(b"x")
@@ -98,7 +98,7 @@ def test_a_client_that_drips_its_head_is_left(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_store: Store) -> None:
+def test_a_client_that_stops_in_its_body_gets_an_error(start: Start, quick_store: Store) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(head(len(BODY)) + BODY[:100])
         assert b"408 Request Timeout" in everything(connection)
@@ -107,12 +107,12 @@ def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", [b"?corpsu=x", b""])
-def test_a_client_that_is_still_sending_hears_what_is_wrong(start: Start, question: bytes) -> None:
-    # Far more than sockets keep: who closed the connection now would reset it, and the answer could be lost.
+def test_a_client_that_is_still_sending_gets_the_error(start: Start, question: bytes) -> None:
+    # More than socket buffers hold: closing the connection immediately would reset it and lose the response.
     wrong = b"\n" * (16 << 20)
     asked = head(len(wrong)).replace(b" HTTP", question + b" HTTP", 1) + wrong
     with start().connected() as connection:
-        # Raises where the other side resets the connection.
+        # Raises if the other side resets the connection.
         connection.sendall(asked)
         said = everything(connection)
     assert said.startswith(b"HTTP/1.1 400" if question else b"HTTP/1.1 422")
@@ -120,7 +120,7 @@ def test_a_client_that_is_still_sending_hears_what_is_wrong(start: Start, questi
 
 
 @pytest.mark.slow
-def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
+def test_a_client_that_drips_its_body_gets_an_error(start: Start) -> None:
     with start(client_timeout=0.5, min_bytes_per_second=1_000).connected() as connection:
         connection.sendall(head(len(BODY)))
         said = b""
@@ -136,7 +136,7 @@ def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
 
 @contextmanager
 def asking(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
-    """A client that has asked, and for which the system keeps so many bytes, about."""
+    """A client that has sent a request, with a receive buffer of about `kept` bytes."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept)
         connection.settimeout(60)
@@ -146,7 +146,7 @@ def asking(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
 
 
 def read_to_the_end(connection: socket.socket) -> int:
-    """How many bytes come until the connection ends."""
+    """The number of bytes received until the connection ends."""
     read = 0
     with suppress(ConnectionError):
         while block := connection.recv(1 << 20):
@@ -155,11 +155,11 @@ def read_to_the_end(connection: socket.socket) -> int:
 
 
 SIZE = 32 << 20
-"""More than the system keeps for a client that does not read."""
+"""More than the system buffers for a client that does not read."""
 
 
 def accepted(running: Running) -> list[int]:
-    """Descriptors of the connections that the server has."""
+    """Descriptors of the server's connections."""
     listening = running.loop.address
     return [one.fd for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
 
@@ -172,7 +172,7 @@ def wait_for_connections(running: Running, number: int) -> None:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: int = 1, **values: object) -> Running:
-    """A server of answers of so many bytes, sent in pieces."""
+    """A server whose responses have `size` bytes, sent in pieces."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -187,7 +187,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: 
 
 
 @pytest.mark.slow
-def test_a_client_that_reads_nothing_is_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE)
     with asking(running) as connection:
         wait_for_connections(running, 1)
@@ -198,7 +198,9 @@ def test_a_client_that_reads_nothing_is_left(start: Start, monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 512])
-def test_a_client_that_reads_too_slowly_is_left(start: Start, monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_a_client_that_reads_too_slowly_is_disconnected(
+    start: Start, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
     running = answering(monkeypatch, start, SIZE, pieces=pieces)
     with asking(running) as connection:
         read = 0
@@ -210,19 +212,19 @@ def test_a_client_that_reads_too_slowly_is_left(start: Start, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_client_that_reads_slowly_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_but_steady_client_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE)
     with asking(running, 1 << 18) as connection:
         read = 0
         for _ in range(30):
-            # For longer than the client's timeout, in pauses that are shorter.
+            # For longer than the client's timeout, in shorter pauses.
             time.sleep(0.1)
             read += len(connection.recv(1 << 17))
         assert read < SIZE // 2
         assert read + read_to_the_end(connection) > SIZE
 
 
-def test_a_client_that_goes_away_leaves_what_it_sent(start: Start, quick_store: Store) -> None:
+def test_data_of_a_client_that_disconnects_are_kept(start: Start, quick_store: Store) -> None:
     running = start()
     block = BODY * 2_000
     with running.connected() as connection:
@@ -236,11 +238,11 @@ def test_a_client_that_goes_away_leaves_what_it_sent(start: Start, quick_store: 
     assert stored == (LINES * 2_000)[: len(stored)]
 
 
-def test_a_body_that_comes_while_it_ends_is_told(start: Start) -> None:
+def test_a_body_that_arrives_during_shutdown_is_refused(start: Start) -> None:
     running = start(client_timeout=60.0)
     with running.connected() as connection:
         connection.sendall(head(len(BODY), "Expect: 100-continue\r\n") + BODY[:100])
-        # Said when the body is being read.
+        # The response is sent when the body is read.
         assert b"100 Continue" in connection.recv(65536)
         running.stop.set()
         said = everything(connection)
@@ -252,7 +254,7 @@ def test_a_body_that_comes_while_it_ends_is_told(start: Start) -> None:
 ASKED = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def test_who_holds_a_connection_and_says_nothing_makes_room(start: Start) -> None:
+def test_an_idle_connection_makes_room(start: Start) -> None:
     running = start(max_connections=3)
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(6)]
@@ -261,13 +263,13 @@ def test_who_holds_a_connection_and_says_nothing_makes_room(start: Start) -> Non
         assert everything(held[0]) == b""
 
 
-def test_who_holds_a_request_and_sends_nothing_makes_room(start: Start) -> None:
+def test_a_request_without_data_makes_room(start: Start) -> None:
     running = start(max_connections=3)
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(3)]
         for connection in held:
             connection.sendall(silent("POST", "/v1/align"))
-            # Said when the body is being read.
+            # The response is sent when the body is read.
             assert b"100 Continue" in connection.recv(65536)
         with running.connected() as asking_one:
             asking_one.sendall(ASKED)
@@ -275,7 +277,7 @@ def test_who_holds_a_request_and_sends_nothing_makes_room(start: Start) -> None:
         assert b"503 Service Unavailable" in everything(held[0])
 
 
-def test_running_requests_are_bounded_and_the_living_say_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_requests_are_limited_but_health_checks_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -307,10 +309,10 @@ def test_running_requests_are_bounded_and_the_living_say_so(start: Start, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "ends"), [("GET", True), ("POST", False)])
-def test_who_asks_and_leaves_is_not_answered(
+def test_requests_of_disconnected_clients_are_cancelled(
     start: Start, monkeypatch: pytest.MonkeyPatch, method: str, ends: bool
 ) -> None:
-    """What only asks is given up; what changes something goes on, and counts as running until it is done."""
+    """Requests that only read are cancelled; requests that change something continue and count as running."""
     began, given_up, waiting = threading.Event(), threading.Event(), threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -345,7 +347,7 @@ def test_who_asks_and_leaves_is_not_answered(
 
 
 @pytest.mark.slow
-def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reset_connections_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
     all_reset = threading.Event()
 
@@ -377,7 +379,7 @@ def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch:
 
 @pytest.mark.parametrize("end_of_line", ["\r\n", "\n"])
 @pytest.mark.parametrize("before", [b"", ASKED.replace(b"Connection: close\r\n", b"")])
-def test_a_head_of_very_many_headers_is_refused(start: Start, end_of_line: str, before: bytes) -> None:
+def test_a_head_with_too_many_headers_is_refused(start: Start, end_of_line: str, before: bytes) -> None:
     running = start()
     lines = ["GET /healthz HTTP/1.1", "Host: localhost", *["X: y"] * 9_000, "", ""]
     with running.connected() as connection:
@@ -388,7 +390,7 @@ def test_a_head_of_very_many_headers_is_refused(start: Start, end_of_line: str, 
     assert b"more than 256 headers" in said
 
 
-def test_a_body_of_many_lines_is_no_head(start: Start) -> None:
+def test_many_lines_in_a_body_are_not_headers(start: Start) -> None:
     running = start()
     body = BODY * 40
     assert body.count(b"\n") > 256
@@ -397,7 +399,7 @@ def test_a_body_of_many_lines_is_no_head(start: Start) -> None:
         assert b"200 OK" in everything(connection)
 
 
-def test_requests_that_come_in_one_piece_are_all_answered(start: Start) -> None:
+def test_pipelined_requests_are_all_answered(start: Start) -> None:
     many = ASKED.replace(b"Connection: close\r\n", b"") * 4 + ASKED
     with start().connected() as connection:
         connection.sendall(many)
@@ -405,7 +407,7 @@ def test_requests_that_come_in_one_piece_are_all_answered(start: Start) -> None:
 
 
 def silent(method: str, path: str, kind: str = "application/json") -> bytes:
-    """The head of a request whose body does not come."""
+    """The head of a request whose body is never sent."""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 90\r\n"
         "Expect: 100-continue\r\n\r\n"
@@ -424,7 +426,7 @@ def silent(method: str, path: str, kind: str = "application/json") -> bytes:
         ("POST", "/v1/pairs", "application/jsonl"),
     ],
 )
-def test_a_body_that_does_not_come_is_not_waited_for(start: Start, method: str, path: str, kind: str) -> None:
+def test_a_missing_body_is_not_waited_for(start: Start, method: str, path: str, kind: str) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
         connection.sendall(silent(method, path, kind))
@@ -434,7 +436,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(start: Start, method: str, 
 
 
 @pytest.mark.slow
-def test_a_stream_whose_body_does_not_come_ends(start: Start) -> None:
+def test_a_stream_with_a_missing_body_ends(start: Start) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
         connection.sendall(
@@ -445,7 +447,7 @@ def test_a_stream_whose_body_does_not_come_ends(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_of_many_silent_connections_few_are_kept(start: Start) -> None:
+def test_few_of_many_silent_connections_are_kept(start: Start) -> None:
     running = start(max_connections=5)
     with ExitStack() as stack:
         for _ in range(100):
@@ -461,7 +463,7 @@ def test_some_descriptors_are_kept_for_the_store_and_the_spool(
     assert connection_limit(1_000) == most
 
 
-def test_what_is_not_http_in_the_middle_of_a_body_ends_the_request(start: Start, quick_store: Store) -> None:
+def test_invalid_http_within_a_body_ends_the_request(start: Start, quick_store: Store) -> None:
     with start().connected() as connection:
         connection.sendall(head("chunked") + b'5\r\n{"a":\r\nthis is no size\r\n')
         assert everything(connection).startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
@@ -479,7 +481,7 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
         loop.run(threading.Event(), Heartbeat())
 
 
-def test_until_it_runs_connections_are_refused_and_the_address_is_taken(quick_store: Store) -> None:
+def test_before_it_runs_connections_are_refused_and_the_address_is_reserved(quick_store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     configuration = HttpConfiguration(port=port)
@@ -498,7 +500,7 @@ def test_until_it_runs_connections_are_refused_and_the_address_is_taken(quick_st
         thread.join()
 
 
-def test_switched_off_it_only_beats(quick_store: Store) -> None:
+def test_a_disabled_server_only_sends_heartbeats(quick_store: Store) -> None:
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(enabled=False))
     stop = threading.Event()
     stop_soon = threading.Timer(0.1, stop.set)

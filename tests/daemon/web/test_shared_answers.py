@@ -1,4 +1,4 @@
-"""Answers that are made once for all who wait: never older than the request, and soon made though many ask."""
+"""Shared responses: computed once for all waiting clients, and never older than the request."""
 
 import anyio
 import pytest
@@ -7,7 +7,7 @@ from hierogram.daemon.web.api.health import shared
 
 
 class Clock:
-    """Makes an answer of how far it has been moved when the making begins."""
+    """Compute a response from the time at which the computation starts."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -39,13 +39,13 @@ async def _many() -> None:
             clock.now = step + 1
     assert len(late) == 200
     assert all(answer >= asked for asked, answer in late)
-    # Those that come while one is made share the next one.
+    # Requests that arrive during a computation share the next one.
     before = clock.made
     async with anyio.create_task_group() as tasks:
         for _ in range(100):
             tasks.start_soon(request)
     assert clock.made <= before + 2
-    # Two that come one after the other never share.
+    # Consecutive requests never share.
     before = clock.made
     await ask()
     await ask()
@@ -76,9 +76,9 @@ async def _one_leaves() -> None:
     assert await ask() == 0
 
 
-def test_nobody_gets_an_answer_from_before_the_request() -> None:
+def test_no_response_is_older_than_its_request() -> None:
     anyio.run(_many)
 
 
-def test_who_leaves_or_fails_keeps_nobody_waiting() -> None:
+def test_a_client_that_disconnects_or_fails_blocks_nobody() -> None:
     anyio.run(_one_leaves)

@@ -1,4 +1,4 @@
-"""A cluster of Ray that runs on this machine, while tests of a module need it."""
+"""A Ray cluster on this machine for the tests of a module."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
-    """Within, this process has joined a cluster with room for four workers."""
+    """Join this process to a cluster with four workers."""
     from hierogram.daemon.workers.ray_cluster import start_local
 
     start_local(4, 100 << 20)

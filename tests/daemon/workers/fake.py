@@ -1,4 +1,4 @@
-"""A cluster within the process, whose workers are lost when a test says so."""
+"""A cluster within the process, whose workers are lost on demand."""
 
 import pickle
 from collections.abc import Callable, Sequence
@@ -19,8 +19,11 @@ class Called:
 
 @dataclass
 class FakeCluster:
-    """`fails` says of a call, by its number, whether the worker is lost in it, before (-1) or after (1) the work is
-    done; `room` is how many workers there can be at a time."""
+    """A cluster of fake workers.
+
+    `fails` decides by the number of a call whether its worker is lost before (-1) or after (1) the work is done.
+    `room` is the maximum number of workers.
+    """
 
     wanted: int = 2
     fails: Callable[[int, str], int] = lambda number, method: 0
@@ -52,7 +55,7 @@ class FakeCluster:
         return call
 
     def result(self, call: Called) -> Any:
-        # A worker does what it was called for in that order, and not before somebody waits for it.
+        # A worker performs its calls in order, and only when a result is requested.
         queue = self.queues[call.worker]
         while call in queue:
             self.run(queue.pop(0))
@@ -76,7 +79,7 @@ class FakeCluster:
             call.lost = f"{call.worker} is lost in {call.method}"
 
     def first(self, calls: Sequence[Called]) -> Called:
-        # Who was called last is ready first.
+        # The most recently called worker is ready first.
         return calls[-1]
 
     def shared(self, call: Called) -> object:

@@ -1,4 +1,4 @@
-"""A cluster of Ray whose workers are killed at certain calls; importing this module imports Ray."""
+"""A Ray cluster whose workers are killed at given calls; importing this module imports Ray."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from hierogram.daemon.workers.ray_cluster import RayCluster
 
 
 class KillingCluster(RayCluster):
-    """Kills the process of a worker right after it was called, at the calls of a method that have these numbers."""
+    """Kill the process of a worker right after calls of a method with the given numbers."""
 
     def __init__(self, at: dict[str, tuple[int, ...]]) -> None:
         super().__init__(Workers(2), 1)
@@ -19,7 +19,6 @@ class KillingCluster(RayCluster):
         self.killed = 0
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Call a method; see the class."""
         self._calls[method] += 1
         process = self.process(worker) if self._calls[method] in self._at.get(method, ()) else None
         called = super().call(worker, method, *arguments)

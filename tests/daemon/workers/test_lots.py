@@ -1,4 +1,4 @@
-"""Workers align what threads align, whatever their number, and whichever of them are lost."""
+"""Workers align like threads, with any number of workers and any losses."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from hierogram.storage.store import Store, open_store
 
 PAIRS = 140
 CELLS = 1_500
-"""Of a lot: twenty pairs or so."""
+"""Size of a lot: about twenty pairs."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def aligned(url: str, cluster: Any = None, settings: Settings = QUICK) -> object:
-    """What a new store holds whose pairs came in two batches, aligned by workers or threads."""
+    """The contents of a new store whose two batches of pairs were aligned by workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         workers = None if cluster is None else AligningWorkers(cluster)
         done = [(report.pairs, report.rejuvenated, report.changed) for report in arrivals(store, workers)]
@@ -68,12 +68,12 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     ("number", "threads"),
     [pytest.param(1, 1, marks=pytest.mark.slow), (2, 1), (4, 2), pytest.param(9, 1, marks=pytest.mark.slow)],
 )
-def test_any_number_of_workers_aligns_what_threads_align(
+def test_any_number_of_workers_aligns_like_threads(
     number: int, threads: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = heard_tasks(monkeypatch)
     assert aligned(store_url, FakeCluster(number, threads=threads)) == by_threads
-    # Few workers take lots as wholes; many share out the chains of one lot after the other, where lots are few.
+    # Few workers take whole lots; many workers share the chains of one lot at a time if there are few lots.
     assert set(tasks) == {1: {"_whole_lot"}, 2: {"_whole_lot", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
 
 
@@ -111,7 +111,7 @@ def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_samples_of_chains_are_added_up_in_their_order(number: int) -> None:
+def test_samples_of_chains_are_added_up_in_order(number: int) -> None:
     sources, targets, _ = invented(30)
     ways = ways_of(read_side(sources), read_side(targets), options := options_for(Request(), 30))
     expected = [empty_marginals(way.direction.sides) for way in ways]
@@ -123,7 +123,7 @@ def test_samples_of_chains_are_added_up_in_their_order(number: int) -> None:
         assert [array.tobytes() for array in own] == [array.tobytes() for array in other]
 
 
-def test_more_than_one_lot_of_a_round_was_aligned_and_others_again(by_threads: Any) -> None:
+def test_some_lots_of_a_round_were_realigned(by_threads: Any) -> None:
     first, second = by_threads[0]
     assert (first[0], second[0]) == (60, PAIRS - 60)
     assert second[1] > 0
@@ -150,7 +150,7 @@ def test_workers_that_cannot_reach_the_store_run_chains(
     assert set(tasks) == {"_chains"}
 
 
-def test_few_words_are_aligned_here(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_inputs_are_aligned_locally(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "_FEWEST_CELLS", CELLS)
     tasks = heard_tasks(monkeypatch)
     assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(2)) == by_threads
@@ -159,7 +159,7 @@ def test_few_words_are_aligned_here(by_threads: object, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("aligner", JOINT_MODELS)
-def test_models_of_both_directions_are_shared_out_by_lots(
+def test_bidirectional_models_are_distributed_by_lots(
     aligner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(QUICK, aligner=aligner)
@@ -177,7 +177,7 @@ def test_a_cluster_without_room_is_lost(tmp_path: Path) -> None:
         assert store.count_pairs(["unaligned"]) == 20
 
 
-def test_workers_that_are_lost_again_and_again_end_it(tmp_path: Path) -> None:
+def test_workers_that_are_lost_repeatedly_end_the_run(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, 20)
         cluster = FakeCluster(2, fails=lambda _number, method: -1 if method == "perform" else 0)
@@ -192,7 +192,7 @@ def test_workers_that_are_lost_again_and_again_end_it(tmp_path: Path) -> None:
         (99, False, [3, 3, 3, 3, 2]), (14, True, [3, 3]), (6, True, [3]), (3, True, [3]), (20, True, [3, 3, 3]),
     ],
 )  # fmt: skip
-def test_a_round_has_no_more_pairs_than_others_have_links(
+def test_a_round_is_limited_by_the_number_of_linked_pairs(
     linked: int, again: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
@@ -204,14 +204,14 @@ def test_a_round_has_no_more_pairs_than_others_have_links(
     assert incremental._lots(pairs, linked, 1, again) == lots[:1]
 
 
-def test_a_pair_that_is_larger_than_a_lot_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_larger_than_a_lot_is_a_lot_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
     pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
     assert [lot.ids for lot in incremental._lots(pairs, 9, 32, again=False)] == [[1], [2], [3]]
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_progress_goes_up_to_all_pairs(number: int, tmp_path: Path) -> None:
+def test_progress_reaches_the_number_of_pairs(number: int, tmp_path: Path) -> None:
     heard: list[tuple[int, int]] = []
     workers = AligningWorkers(FakeCluster(number)) if number else None
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
@@ -235,7 +235,7 @@ def test_a_step_of_a_daemon_has_one_lot(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
-def test_a_worker_that_is_killed_while_it_aligns_is_replaced(by_threads: object, store_url: str) -> None:
+def test_a_worker_killed_while_aligning_is_replaced(by_threads: object, store_url: str) -> None:
     from tests.daemon.workers.killing import KillingCluster
 
     cluster = KillingCluster({"perform": (2, 5)})

@@ -1,4 +1,4 @@
-"""Workers sample what threads sample, whatever their number, and whichever of them are lost, and when."""
+"""Workers sample like threads, with any number of workers and any losses at any time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ PAIRS, SWEEPS = 47, 5
 
 
 def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
-    """What a new store holds after learning, by workers or threads."""
+    """The contents of a new store after learning with workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
         chain = None if cluster is None else shared_chain(cluster)
@@ -44,29 +44,29 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 9])
-def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, store_url: str) -> None:
+def test_any_number_of_workers_learns_like_threads(number: int, by_threads: object, store_url: str) -> None:
     called: list[str] = []
     cluster = FakeCluster(number, lambda number, method: called.append(method) or 0)
     assert learned(store_url, cluster) == by_threads
     assert cluster.started == number
-    # On Postgres they read and write the pairs themselves, and nothing of them comes here.
+    # On Postgres workers read and write the pairs themselves, and none is sent to this process.
     written = store_url.startswith("postgres")
     assert ("write" in called, "collect" in called) == (written, not written)
 
 
 @pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
-def test_however_counts_come_to_those_who_need_them_they_are_the_same(
+def test_counts_do_not_depend_on_how_they_are_transferred(
     crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MOST_PASSED", passed)
     called: list[str] = []
     cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, crowded=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
-    # Where processors are scarce, the counts are those of a worker.
+    # With few processors, the counts come from a worker.
     assert ("rules" in called) == crowded
 
 
-def test_other_blocks_are_another_result(by_threads: object, tmp_path: Path) -> None:
+def test_other_blocks_give_another_result(by_threads: object, tmp_path: Path) -> None:
     assert learned(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
 
 
@@ -93,7 +93,7 @@ def test_lost_workers_change_nothing(
 
 
 def assert_nothing_left(url: str) -> None:
-    """Nothing that workers have written is left in the database beside the store."""
+    """Check that workers have left nothing in the database besides the store."""
     if url.startswith("postgres"):
         assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
 
@@ -101,7 +101,7 @@ def assert_nothing_left(url: str) -> None:
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.parametrize("method", ["open", "enter", "write", "note_committed", "reaches"])
-def test_a_worker_that_is_lost_with_the_store_in_hand_changes_nothing(
+def test_losing_a_worker_that_holds_the_store_changes_nothing(
     method: str, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
@@ -120,7 +120,7 @@ def test_a_worker_that_is_lost_with_the_store_in_hand_changes_nothing(
 
 
 @pytest.mark.database("postgres")
-def test_where_workers_do_not_reach_the_store_pairs_are_sent(
+def test_pairs_are_sent_to_workers_that_do_not_reach_the_store(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Worker, "reaches", lambda *_: False)
@@ -133,7 +133,7 @@ def test_where_workers_do_not_reach_the_store_pairs_are_sent(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.05])
-def test_batches_in_turn_find_the_tables_where_they_were_left(
+def test_consecutive_batches_reuse_the_tables_of_workers(
     share: float, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(residents, "_WORDS_A_BATCH", 150)
@@ -147,11 +147,11 @@ def test_batches_in_turn_find_the_tables_where_they_were_left(
 
     monkeypatch.setattr(cluster, "call", noting)
     assert learned(store_url, cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
-    # Each batch is new once, and changes the counts; later on only those get the whole table who are new themselves.
+    # Each batch is new once, and changes the counts; afterwards only new workers get the whole table.
     assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
 
 
-def test_those_who_are_left_take_over(by_threads: object, store_url: str) -> None:
+def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(3, room=3)
     works: list[int] = []
 
@@ -168,10 +168,8 @@ def test_those_who_are_left_take_over(by_threads: object, store_url: str) -> Non
 
 
 @pytest.mark.slow
-def test_workers_that_come_are_given_shards(
-    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Those that read the store are, after a commit.
+def test_new_workers_are_given_shards(by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Workers that read the store get shards after a commit.
     monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
     monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     cluster = FakeCluster(1)
@@ -185,7 +183,7 @@ def test_workers_that_come_are_given_shards(
     assert cluster.started == 3
 
 
-def test_what_is_kept_for_lost_workers_has_a_bound(
+def test_data_kept_for_lost_workers_is_bounded(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_KEPT_BYTES", 0)
@@ -195,7 +193,7 @@ def test_what_is_kept_for_lost_workers_has_a_bound(
     assert len(collected) >= 2 * (SWEEPS + 6)
 
 
-def test_when_all_are_lost_for_good_it_is_told(tmp_path: Path) -> None:
+def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0)
     with pytest.raises(DaemonError, match="workers were lost"):
         learned(f"sqlite:///{tmp_path}/a.db", cluster)
@@ -204,7 +202,7 @@ def test_when_all_are_lost_for_good_it_is_told(tmp_path: Path) -> None:
         learned(f"sqlite:///{tmp_path}/b.db", cluster)
 
 
-def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
+def test_stores_that_cannot_be_distributed_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match="type-based moves"):
         learned(f"sqlite:///{tmp_path}/a.db", FakeCluster(), replace(QUICK, model="dirichlet", type_moves=2))
     with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:

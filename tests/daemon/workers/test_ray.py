@@ -1,4 +1,4 @@
-"""Workers in processes of their own, run by Ray: what they learn, and what becomes of it when they are killed."""
+"""Worker processes run by Ray: their results, and recovery when they are killed."""
 
 import subprocess
 import sys
@@ -35,11 +35,11 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
 
 
-# On SQLite the command does, below; workers that are lost there are those of a cluster that is none, in test_pool.
+# On SQLite this is covered by the command below; lost workers there are tested with a fake cluster in test_pool.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
-def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) -> None:
+def test_workers_learn_like_threads(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(Workers(4), 1) as cluster:
@@ -50,10 +50,10 @@ def test_workers_learn_what_threads_learn(by_threads: object, store_url: str) ->
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
-def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
+def test_a_worker_killed_during_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
     from tests.daemon.workers.killing import KillingCluster
 
-    # On Postgres workers write pairs, too.
+    # On Postgres workers also write pairs.
     cluster = KillingCluster({"work": (10, 40), "write": (1,)})
     try:
         assert learned(store_url, shared_chain(cluster)) == by_threads
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, stor
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
-def test_the_command_learns_by_workers(hierogram: Run, tmp_path: Path) -> None:
+def test_the_command_learns_with_workers(hierogram: Run, tmp_path: Path) -> None:
     found = []
     for number, options in enumerate((["--threads", "2"], ["--workers", "2"])):
         url = f"sqlite:///{tmp_path}/{number}.db"
@@ -78,7 +78,7 @@ def test_the_command_learns_by_workers(hierogram: Run, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_a_cluster_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from hierogram.daemon.workers import ray_cluster
 
     def fails(*_arguments: object, **_options: object) -> None:
@@ -107,7 +107,9 @@ def test_starting_imports_no_ray() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_workers_and_blocks_are_rejected(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for arguments, said in (
         (["--workers", "0"], "expected auto, a positive number or ray://HOST:PORT"),
         (["--workers", "ray://"], "expected auto, a positive number or ray://HOST:PORT"),

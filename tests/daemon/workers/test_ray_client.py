@@ -36,7 +36,7 @@ def processes_below(process: psutil.Process) -> list[psutil.Process]:
 
 @pytest.fixture
 def cluster() -> Iterator[tuple[str, psutil.Process]]:
-    """The address of a cluster with two processors, and what runs it."""
+    """The address of a cluster with two processors, and its process."""
     port = free_port()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "2"]
     command += ["--node-ip-address", "127.0.0.1", "--port", "0", "--ray-client-server-port", str(port)]
@@ -60,7 +60,7 @@ def cluster() -> Iterator[tuple[str, psutil.Process]]:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
-def test_a_client_learns_what_threads_learn_also_where_a_worker_is_killed(
+def test_a_client_learns_like_threads_even_if_a_worker_is_killed(
     cluster: tuple[str, psutil.Process], tmp_path: Path
 ) -> None:
     address, head = cluster
@@ -82,7 +82,7 @@ def test_a_client_learns_what_threads_learn_also_where_a_worker_is_killed(
 
 
 def kill_a_worker(head: psutil.Process, learning: subprocess.Popen[bytes]) -> None:
-    """One of the two, when both are at work."""
+    """Kill one of the two workers when both are busy."""
     until = time.monotonic() + SECONDS
     while True:
         workers = [one for one in processes_below(head) if one.name().startswith("ray::Worker")]

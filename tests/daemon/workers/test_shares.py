@@ -1,4 +1,4 @@
-"""What shards get of a batch: whole blocks of every round, about the same work, texts that make the same forests."""
+"""Shards of a batch: whole blocks of every round, similar work, and texts that give the same forests."""
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ from hierogram.storage.records import WAITING, PairRow
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 16])
 @pytest.mark.parametrize("pairs", [1, 37, 960, 1000])
-def test_shards_have_whole_blocks_and_about_the_same_work(shards: int, pairs: int) -> None:
+def test_shards_have_whole_blocks_and_similar_work(shards: int, pairs: int) -> None:
     blocks = Blocks(4, 24)
     sizes = np.random.default_rng(pairs).integers(1, 40, pairs)
     work = np.concatenate(([0], np.cumsum(sizes)))
     shares = share_out(work, blocks, shards)
     assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
     rounds = -(-pairs // 96)
-    # Each edge of a shard lies at most half a block from where the work would be divided.
+    # Each edge of a shard is at most half a block from an even division of the work.
     most = max(work[min(k + 4, pairs)] - work[k] for k in range(0, pairs, 4))
     for number in range(rounds):
         whole = work[min(96 * (number + 1), pairs)] - work[96 * number]
@@ -35,7 +35,7 @@ def test_shards_have_whole_blocks_and_about_the_same_work(shards: int, pairs: in
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 16])
 @pytest.mark.parametrize("pairs", [1, 37, 960, 1000])
-def test_blocks_that_are_dealt_out_are_whole_and_about_the_same_work(shards: int, pairs: int) -> None:
+def test_distributed_blocks_are_whole_and_have_similar_work(shards: int, pairs: int) -> None:
     blocks = Blocks(4, 24)
     work = np.random.default_rng(pairs).integers(1, 40, pairs)
     shares = deal_out(work, blocks, shards)
@@ -45,17 +45,17 @@ def test_blocks_that_are_dealt_out_are_whole_and_about_the_same_work(shards: int
         for part in parts:
             assert np.all(part // 96 == number)
             assert np.all(np.diff(part) > 0)
-            # Whole blocks, of which only the last of all may be smaller.
+            # Whole blocks; only the very last one may be smaller.
             held, sizes = np.unique(part // 4, return_counts=True)
             assert np.all((sizes == 4) | (held == (pairs - 1) // 4))
         if pairs >= 96 * (number + 1):
             sums = [int(work[part].sum()) for part in parts]
-            # To and fro, no two differ by more than the block with most work.
+            # The difference is at most the block with the most work.
             assert max(sums) - min(sums) <= 4 * 39
     assert all(len(share.rounds) == -(-pairs // 96) + 1 for share in shares)
 
 
-def test_the_texts_of_a_shard_make_what_its_rows_would() -> None:
+def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
     found = some_pairs(40)
     rows = [
         PairRow(number, pair.source, pair.target, str(pair.alignment), WAITING, 0, 0, None, None)

@@ -1,4 +1,4 @@
-"""A process that watches the one that learns ends as that does, and says what is committed where Ray ends it."""
+"""The parent process of a learning run ends like its child, and reports committed work if Ray ends the child."""
 
 import signal
 import subprocess
@@ -48,7 +48,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("within", "after", "code"),
     [("pass", "pass", 0), ("sys.exit(130)", "pass", 130), ("pass", "sys.exit(3)", 3), ("pass", "os._exit(1)", 1)],
 )
-def test_it_ends_as_the_child_does(url: str, within: str, after: str, code: int) -> None:
+def test_it_ends_like_the_child(url: str, within: str, after: str, code: int) -> None:
     with watching(url, within, after) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (code, "")
@@ -58,7 +58,7 @@ def test_it_ends_as_the_child_does(url: str, within: str, after: str, code: int)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(1)", "os.abort()"])
-def test_it_says_what_is_committed_where_the_child_is_ended(url: str, end: str) -> None:
+def test_it_reports_committed_work_if_the_child_is_killed(url: str, end: str) -> None:
     with watching(url, end) as process:
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
@@ -66,7 +66,7 @@ def test_it_says_what_is_committed_where_the_child_is_ended(url: str, end: str) 
     assert "and 0 of 9 sweeps that follow" in err
 
 
-def test_it_says_so_where_the_store_is_gone_too(tmp_path: Path) -> None:
+def test_it_reports_the_end_even_if_the_store_is_gone(tmp_path: Path) -> None:
     with watching(f"sqlite:///{tmp_path}/none.db", "os._exit(1)") as process:
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
@@ -76,7 +76,7 @@ def test_it_says_so_where_the_store_is_gone_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_child_hears_signals(url: str, number: signal.Signals) -> None:
+def test_the_child_receives_signals(url: str, number: signal.Signals) -> None:
     said = f"signal.signal({int(number)}, lambda *_: (print('heard', flush=True), sys.exit(77)))"
     with watching(url, f"{said}; print('ready', flush=True); time.sleep({PATIENCE})") as process:
         assert process.stdout is not None
@@ -105,7 +105,7 @@ sys.exit(ended)
 
 
 @pytest.mark.slow
-def test_ctrl_c_which_comes_by_two_ways_is_heard_once(url: str) -> None:
+def test_ctrl_c_received_twice_counts_once(url: str) -> None:
     with watching(url, TWICE) as process:
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 8
@@ -117,7 +117,7 @@ def test_both_end_by_a_signal_that_ends_the_child(url: str) -> None:
     assert process.returncode == -signal.SIGTERM
 
 
-def test_the_child_ends_with_who_watches_it(url: str) -> None:
+def test_the_child_ends_with_its_parent(url: str) -> None:
     with watching(url, f"time.sleep({PATIENCE})") as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -135,13 +135,13 @@ from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "400", "--workers", "2", "--blocks", "3x8"]
 main()
 """
-"""`hierogram learn` by two workers, that commits often."""
+"""`hierogram learn` with two workers and frequent commits."""
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("what", ["raylet", "ray::DashboardAgent"])
-def test_where_ray_itself_is_killed_learning_says_so_and_goes_on_from_there(what: str, tmp_path: Path) -> None:
+def test_learning_reports_a_killed_ray_and_continues_from_there(what: str, tmp_path: Path) -> None:
     found = []
     for name in ("threads", "workers"):
         with open_store(f"sqlite:///{tmp_path}/{name}.db", create=True, settings=QUICK) as store:

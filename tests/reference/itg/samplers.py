@@ -55,8 +55,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs of word numbers, and the fixed parts of the model: M0(f, e) and the base of nulls, as functions of words.
-    """
+    """Pairs of word numbers, and fixed parts of the model as functions of words: M0(f, e), base of nulls."""
 
     pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     base_pair: Callable[[int, int], float]

@@ -61,9 +61,7 @@ def test_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates:
 
 @pytest.mark.campaign
 @every_chain
-def test_frequencies_match_the_posterior_at_length(
-    corpus: Corpus, model: str, candidates: int, thinning: int
-) -> None:
+def test_frequencies_match_the_posterior_at_length(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
     samples = sampled(corpus, settings, thinning, seed=12, samples=MANY_SAMPLES)
     assert p_value(samples, posterior(corpus, settings)) > ALPHA

@@ -78,7 +78,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
 
 
 def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """The largest total variation between the exact distribution of a pair's variables and its image under a sweep."""
+    """The largest total variation by which a sweep changes the exact distribution of a pair's variables."""
     worst = 0.0
     for forest, others, trees in settings(forests, model, span_limit):
         before = spread(forest, trees, span_limit)
@@ -93,8 +93,7 @@ def trees_moved(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropol
 
 
 def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """The largest total variation between the exact distribution of a pair's derivations and its image under a sweep.
-    """
+    """The largest total variation by which a sweep changes the exact distribution of a pair's derivations."""
     return max(
         trees_moved(forest, trees, mover(forest, others))
         for forest, others, trees in settings(forests, model, span_limit)

@@ -148,9 +148,7 @@ def test_a_new_store_is_in_its_file_and_not_only_in_the_log(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ending", ["", "-wal"])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_writes_to_a_moved_file_are_not_reported_as_stored(
-    tmp_path: Path, ending: str, replaced: bool
-) -> None:
+def test_writes_to_a_moved_file_are_not_reported_as_stored(tmp_path: Path, ending: str, replaced: bool) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
         store.finish_ingest(store.begin_ingest("a", "o", "f"))

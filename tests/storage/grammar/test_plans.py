@@ -36,9 +36,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_table_is_scanned_without_statistics(
-    lasting_store: LastingStore, name: str
-) -> None:
+def test_no_table_is_scanned_without_statistics(lasting_store: LastingStore, name: str) -> None:
     with open_store(lasting_store("unanalyzed rules", make_unanalyzed)) as store, plans(own=True) as seen:
         assert QUESTIONS[name](store)
     assert seen

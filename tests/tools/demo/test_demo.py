@@ -1,4 +1,4 @@
-"""The demo: its data, and the command on a few verses."""
+"""The demo: its data, and its command on a few verses."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def few_verses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_data, "read_verses", lambda: iter(VERSES))
 
 
-def test_the_data_are_verses_whose_links_are_within_their_words() -> None:
+def test_the_data_are_verses_with_valid_links() -> None:
     verses = list(read_verses())
     assert len({verse.name for verse in verses}) == len(verses) == 7_936
     assert sum(len(verse.links) for verse in verses) == 189_473
@@ -61,7 +61,7 @@ def test_the_demo_learns_exports_and_can_be_repeated(hierogram: Run, tmp_path: P
 
 
 @pytest.mark.usefixtures("few_verses")
-def test_the_demo_aligns_in_a_store_of_its_own(hierogram: Run) -> None:
+def test_the_demo_aligns_in_a_separate_store(hierogram: Run) -> None:
     said = hierogram("demo", "--align", "--sweeps", "1")
     assert said.code == 0
     assert "3 pairs of verses in sqlite:///hierogram-demo-align.db, without the 18 links made by hand" in said.out

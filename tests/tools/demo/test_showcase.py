@@ -1,4 +1,4 @@
-"""Which rules the demo shows."""
+"""Selection of the rules shown by the demo."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def row(number: int, source: str, target: str, count: int, forward: float, backw
     return RuleRow(number, source, target, 4, 0, 0, True, float(count), 0.0, count, forward, backward)
 
 
-def test_often_used_and_sure_rules_come_first() -> None:
+def test_frequent_and_certain_rules_come_first() -> None:
     rows = [
         row(1, "a b", "c d", 10, 0.5, 0.5),
         row(2, "a b", "c e", 4, 0.9, 0.9),

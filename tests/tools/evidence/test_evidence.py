@@ -12,7 +12,7 @@ from hierogram.tools.evidence.marking import marked
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "evidence.md").read_text()
 
 
-def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
     lines = [line for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) for line in block.splitlines()]
     commands = [shlex.split(line) for line in lines if line.startswith("hierogram evidence")]
     assert len(commands) >= 3
@@ -37,13 +37,13 @@ def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_ur
     bounded = ("--store", learned_url, "evidence", "la maison est verte", "--format", "prompt", "--characters")
     found = hierogram(*bounded, "60").out.removesuffix("\n")
     assert ("house" in found, "target:" in found, len(found) <= 60) == (True, False, True)
-    # Marks around what is chosen count too.
+    # The marks around the selection count as well.
     characters = 14 + len(marked("x")) - 1
     fewer = hierogram(*bounded, str(characters)).out.removesuffix("\n")
     assert 0 < len(fewer) <= characters < len(found)
 
 
-def test_what_is_wrong(hierogram: Run, learned_url: str) -> None:
+def test_errors(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "evidence", " ").code == 3
     assert hierogram("--store", learned_url, "evidence", "la", "--pairs", "-1").code == 2
     assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2

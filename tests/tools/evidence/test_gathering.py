@@ -1,4 +1,4 @@
-"""What is told of a sentence of a store that has learned."""
+"""Evidence that a learned store gives for a sentence."""
 
 from dataclasses import asdict
 
@@ -36,7 +36,7 @@ def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None
     assert {one.source for one in found.pairs[:2]} & {"elle ne vient pas", "il ne voit pas la maison"}
 
 
-def test_every_rule_fits_where_it_is_said_to(learned_url: str) -> None:
+def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
     found = told(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
     assert found.rules
     for rule in found.rules:
@@ -79,14 +79,14 @@ def test_plain_values(learned_url: str) -> None:
     assert {"source", "target", "expected_uses", "p_target_given_source", "places"} == set(plain["rules"][0])
 
 
-def test_texts_are_prepared_as_the_store_does(store_url: str) -> None:
+def test_texts_are_prepared_like_the_store(store_url: str) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     open_store(store_url, create=True, settings=settings).close()
     assert told(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
     assert told(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
 
 
-def test_a_store_of_trees_has_none(store_url: str) -> None:
+def test_a_tree_store_has_no_evidence(store_url: str) -> None:
     open_store(store_url, create=True, settings=Settings(grammar="trees")).close()
     with pytest.raises(WrongKindError, match="one language"):
         told(store_url, "a")

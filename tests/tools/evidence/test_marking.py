@@ -1,4 +1,4 @@
-"""Text for language models: what nobody sees is left out, and nothing ends the marks."""
+"""Text for language models: invisible characters are removed, and no text can end the marks."""
 
 import unicodedata
 
@@ -17,14 +17,14 @@ from hierogram.tools.evidence.marking import BEGIN, END, marked, quoted, visible
         ("a\u00adb\u200bc\u2060d\ufe0fe\ufefff", "abcdef"),
     ],
 )
-def test_unseen_characters_are_left_out(text: str, seen: str) -> None:
+def test_invisible_characters_are_removed(text: str, seen: str) -> None:
     assert visible(text) == seen
 
 
 @pytest.mark.parametrize(
     "text", ["\u0645\u06cc\u200c\u0634\u0648\u062f", "\u0915\u094d\u200d\u0937", "\u180b\u1820", "\U0001f600"]
 )
-def test_what_words_are_spelled_with_is_kept(text: str) -> None:
+def test_characters_used_in_spelling_are_kept(text: str) -> None:
     assert visible(text) == text
 
 

@@ -1,4 +1,4 @@
-"""Where sides match a sentence, compared with every way to put them there."""
+"""Matches of rule sides in a sentence, compared with brute force."""
 
 from itertools import product
 
@@ -13,7 +13,7 @@ WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
 
 def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[int, ...]]:
-    """The positions of a side's words, in all ways in which it covers the sentence or a part between its ends."""
+    """The positions of a side's words, for all ways to cover the sentence or a part of it."""
     starts = [0] if isinstance(symbols[0], int) else range(len(sentence))
     found = set()
     for start in starts:
@@ -35,7 +35,7 @@ def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[
 
 
 @given(some.lists(WORDS, min_size=1, max_size=6), some.lists(some.sampled_from(["a", "b", 1]), min_size=1, max_size=4))
-def test_places_are_all_ways(sentence: list[str], shape: list[str | int]) -> None:
+def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> None:
     gaps = iter(range(1, 9))
     symbols = tuple(next(gaps) if isinstance(symbol, int) else symbol for symbol in shape)
     found = Sentence(sentence)
@@ -81,18 +81,18 @@ def chosen(candidates: list[LikePair], limit: int = 5, patterns: tuple[Pattern, 
     return [one.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
 
 
-def test_each_next_pair_adds_what_is_missing() -> None:
+def test_each_further_pair_adds_what_is_missing() -> None:
     candidates = pairs("la maison verte brille", "la maison verte", "il ne dort pas", "la maison", "une rue")
-    # Of the two that cover the same, the shorter one; nothing that covers nothing.
+    # Of two pairs that cover the same, the shorter one; no pair that covers nothing.
     assert chosen(candidates, 2) == ["la maison verte", "il ne dort pas"]
     assert "une rue" not in chosen(candidates, 9)
     assert len(chosen(candidates, 9)) == 4
 
 
-def test_a_pair_is_taken_once_and_spans_are_told() -> None:
+def test_a_pair_is_selected_once_with_its_spans() -> None:
     found = choose(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
     assert [one.source for one in found[:2]] == ["la maison", "maison verte"]
-    # Other pairs with the same texts are one and the same example.
+    # Other pairs with the same texts are the same example.
     assert len(found) == 2
     assert found[0].covers == ((4, 6),)
     assert (found[1].covers, found[1].fresh) == (((5, 7),), ((5, 7),))

@@ -1,4 +1,4 @@
-"""Pairs leave as TMX, and a corpus becomes what a TMX is."""
+"""Pairs are exported as TMX, and a corpus is synchronized with a TMX file."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:
         return {pair.external_id: (pair.id, pair.target) for pair in named_pairs(look, "memory")}
 
 
-def test_a_memory_comes_back_as_it_went(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_a_translation_memory_survives_a_round_trip(opened: hg.GrammarStore, tmp_path: Path) -> None:
     assert opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")[1:] == (0, 0)
     out = tmp_path / "out.tmx"
     out.write_text(written(opened))
@@ -49,7 +49,7 @@ def test_a_memory_comes_back_as_it_went(opened: hg.GrammarStore, tmp_path: Path)
     assert (again.added.totals.accepted, again.kept, again.withdrawn) == (0, 2, 0)
 
 
-def test_what_is_new_changed_or_gone_there_is_so_here(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_new_changed_or_gone_units_are_synchronized(opened: hg.GrammarStore, tmp_path: Path) -> None:
     opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
     opened.add([("le chat", "the cat")], corpus="other")
     before = stored(opened)
@@ -65,7 +65,7 @@ def test_what_is_new_changed_or_gone_there_is_so_here(opened: hg.GrammarStore, t
     assert sum(opened.status().pairs.values()) == 3
 
 
-def test_a_memory_without_any_unit_changes_nothing(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_a_translation_memory_without_units_changes_nothing(opened: hg.GrammarStore, tmp_path: Path) -> None:
     opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
     with pytest.raises(hg.InputError, match="nothing was changed"):
         opened.synchronize(memory(tmp_path / "m.tmx", {}), "memory")
@@ -84,7 +84,7 @@ UNITS = """\
 """
 
 
-def test_units_that_make_no_pair_are_rejected_whenever_they_come(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_invalid_units_are_rejected_every_time(opened: hg.GrammarStore, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(UNITS)
     for accepted, kept in ((2, 0), (0, 2)):
         done = opened.synchronize(tmp_path / "m.tmx", "memory")
@@ -102,7 +102,7 @@ def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path:
         (f"<tu>{two}</tu>", (1, 0, 0, 0)),
         (f"<tu>{two}{both}</tu>", (1, 1, 0, 0)),
         (f"<tu>{two}{both}</tu>", (0, 2, 0, 0)),
-        # Pairs with one identifier: the first is stored.
+        # Pairs with one identifier: only the first is stored.
         (f'<tu tuid="1">{two}{both}</tu>', (1, 0, 2, 1)),
         (f'<tu tuid="1">{two}{both}</tu>', (0, 1, 0, 1)),
     ):
@@ -114,7 +114,7 @@ def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path:
     assert [tuple(row) for row in found.rows] == [("external-id-conflict",)]
 
 
-def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None:
+def test_pairs_are_selected_by_corpus_and_date(opened: hg.GrammarStore) -> None:
     opened.add([("le chat", "the cat")], corpus="other")
     opened.add([("le chien", "the dog")], corpus="memory")
     assert "the cat" not in written(opened, "memory")
@@ -124,7 +124,7 @@ def test_pairs_are_chosen_by_corpus_and_by_date(opened: hg.GrammarStore) -> None
     assert "<tu " not in written(opened, since=now + timedelta(hours=1))
 
 
-def test_a_store_without_languages_says_so_in_its_memory(tmp_path: Path) -> None:
+def test_a_store_without_languages_says_so_in_its_export(tmp_path: Path) -> None:
     with hg.open(tmp_path / "s.db", create=True) as store:
         store.add([("le chat", "the cat")], corpus="memory")
         out = tmp_path / "out.tmx"
@@ -134,7 +134,7 @@ def test_a_store_without_languages_says_so_in_its_memory(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("odd", ["\x01", "\x0b", "\x1f", "\x7f", "\ufffe", "\uffff", "\ufdd0", "\U0001ffff"])
-def test_a_memory_of_any_characters_is_well_formed(tmp_path: Path, odd: str) -> None:
+def test_an_export_with_any_characters_is_well_formed(tmp_path: Path, odd: str) -> None:
     with hg.open(tmp_path / "s.db", create=True) as store:
         given = {"source": f"le d{odd}fl <{odd}>", "target": f'the {odd} "cat"', "id": f'a"{odd}&'}
         assert store.add([given, ("un chien", "a dog")], corpus=f"news {odd}").totals.accepted == 2

@@ -1,4 +1,4 @@
-"""LibreTranslate's protocol: by PyPI's client, by the requests that Weblate makes, and with all that may be wrong."""
+"""LibreTranslate's protocol: with the PyPI client, with Weblate's requests, and with invalid requests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ FR_EN = {"source": "fr", "target": "en"}
 
 @pytest.fixture
 def french(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store of French and English that has learned, and divides text."""
+    """A learned tokenizing store of French and English."""
 
     def make(url: str) -> None:
         settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
@@ -60,7 +60,7 @@ def listening(store: Store, **values: object) -> Iterator[str]:
         running.end()
 
 
-def test_the_client_of_pypi_translates_detects_and_lists_languages(french: Store) -> None:
+def test_the_pypi_client_translates_detects_and_lists_languages(french: Store) -> None:
     with listening(french) as url:
         client = LibreTranslateAPI(url)
         assert set(client.translate("la maison verte", "fr", "en").lower().split()) == {"the", "green", "house"}
@@ -71,7 +71,7 @@ def test_the_client_of_pypi_translates_detects_and_lists_languages(french: Store
             assert (first["language"], first["confidence"] > 90 > second["confidence"]) == (language, True)
 
 
-def test_the_client_of_pypi_shows_its_key(french: Store) -> None:
+def test_the_pypi_client_sends_its_key(french: Store) -> None:
     with listening(french, token=TOKEN) as url:
         assert LibreTranslateAPI(url, TOKEN).translate("la maison", "fr", "en")
         for key, status in (("another key that is long", 403), (None, 400)):
@@ -80,14 +80,14 @@ def test_the_client_of_pypi_shows_its_key(french: Store) -> None:
             assert refused.value.code == status
 
 
-def test_what_weblate_asks_is_answered(asked: TestClient) -> None:
-    """As `weblate.machinery.libretranslate` asks: codes of languages, then a list of texts with an empty key."""
+def test_weblate_requests_are_answered(asked: TestClient) -> None:
+    """Requests of `weblate.machinery.libretranslate`: language codes, then a list of texts with an empty key."""
     assert [one["code"] for one in asked.get("/languages").json()] == ["fr", "en"]
     body = {"api_key": "", "q": ["la maison", "la porte"], **FR_EN}
     assert len(asked.post("/translate", json=body).json()["translatedText"]) == 2
 
 
-def test_a_text_has_a_text_and_a_list_a_list(asked: TestClient) -> None:
+def test_a_text_gives_a_text_and_a_list_a_list(asked: TestClient) -> None:
     body = {"q": "la maison verte", "alternatives": 2, **FR_EN}
     one = asked.post("/translate", json=body).json()
     assert one.keys() == {"translatedText", "alternatives"}
@@ -99,8 +99,8 @@ def test_a_text_has_a_text_and_a_list_a_list(asked: TestClient) -> None:
     assert some["detectedLanguage"][0]["language"] == "fr"
 
 
-def test_texts_of_the_target_language_stay_as_they_are(asked: TestClient) -> None:
-    """As LibreTranslate leaves them: one of them among many must not keep the others from being translated."""
+def test_texts_in_the_target_language_are_unchanged(asked: TestClient) -> None:
+    """As in LibreTranslate: one such text among many must not prevent the translation of the others."""
     body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
     found = asked.post("/translate", json=body).json()
     assert found["translatedText"][0] == "the <b>green</b> house"
@@ -110,7 +110,7 @@ def test_texts_of_the_target_language_stay_as_they_are(asked: TestClient) -> Non
     assert (refused.status_code, "not available" in refused.json()["error"]) == (400, True)
 
 
-def test_forms_are_read_as_json_is(asked: TestClient) -> None:
+def test_forms_are_read_like_json(asked: TestClient) -> None:
     wanted = asked.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
     assert wanted["translatedText"].count("\n") == 3
     assert asked.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
@@ -119,7 +119,7 @@ def test_forms_are_read_as_json_is(asked: TestClient) -> None:
     assert asked.post("/translate?q=la+maison%0A%0Ala+porte%0A&source=fr&target=en").json() == wanted
 
 
-def test_languages_with_a_region_are_those_without(asked: TestClient) -> None:
+def test_regions_of_languages_are_ignored(asked: TestClient) -> None:
     body = {"q": "la maison", "source": "fr-CA", "target": "en_GB"}
     assert asked.post("/translate", json=body).json()["translatedText"]
 
@@ -145,7 +145,7 @@ def test_languages_with_a_region_are_those_without(asked: TestClient) -> None:
         ("/suggest", {"q": "la " * 1_000, "s": "the", **FR_EN}, 400, "cannot be stored"),
     ],
 )
-def test_bad_input_is_answered_as_libretranslate_answers_it(
+def test_bad_input_gets_the_errors_of_libretranslate(
     asked: TestClient, path: str, body: Any, status: int, error: str
 ) -> None:
     answer = asked.post(path, json=body)
@@ -153,25 +153,25 @@ def test_bad_input_is_answered_as_libretranslate_answers_it(
     assert error in answer.json()["error"]
 
 
-def test_what_is_no_json_is_said_so(asked: TestClient) -> None:
+def test_invalid_json_is_reported(asked: TestClient) -> None:
     answer = asked.post("/translate", content=b"{", headers={"Content-Type": "application/json"})
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_a_store_that_has_learned_nothing_fails_as_libretranslate_does(store: Store, connect: Connect) -> None:
+def test_a_store_that_has_not_learned_fails_like_libretranslate(store: Store, connect: Connect) -> None:
     client = connect(FakeService(store), libretranslate=True)
     answer = client.post("/translate", json={"q": "la", **FR_EN})
     assert (answer.status_code, "does not say its languages" in answer.json()["error"]) == (500, True)
 
 
-def test_who_asks_too_often_is_slowed_down_in_its_words(french: Store, connect: Connect) -> None:
+def test_the_rate_limit_has_its_error_message(french: Store, connect: Connect) -> None:
     client = connect(FakeService(french), libretranslate=True, max_rate=0.01, max_burst=1)
     assert client.get("/health").json() == {"status": "ok"}
     answer = client.get("/health")
     assert (answer.status_code, answer.json()["error"][:9]) == (429, "Slowdown:")
 
 
-def test_settings_say_whether_a_key_is_needed(french: Store, connect: Connect) -> None:
+def test_settings_say_whether_a_key_is_required(french: Store, connect: Connect) -> None:
     for token in (None, TOKEN):
         client = connect(FakeService(french), libretranslate=True, token=token)
         told = client.get("/frontend/settings").json()
@@ -179,7 +179,7 @@ def test_settings_say_whether_a_key_is_needed(french: Store, connect: Connect) -
         assert told["language"]["source"] == {"code": "fr", "name": "French"}
 
 
-def test_pages_of_other_sites_may_ask_where_a_key_is_needed(french: Store, connect: Connect) -> None:
+def test_pages_of_other_sites_may_send_requests_if_a_key_is_required(french: Store, connect: Connect) -> None:
     elsewhere = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
     body = {"q": "la maison", **FR_EN, "api_key": TOKEN}
     bare = connect(FakeService(french), libretranslate=True)
@@ -191,7 +191,7 @@ def test_pages_of_other_sites_may_ask_where_a_key_is_needed(french: Store, conne
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
-def test_the_protocol_is_there_only_where_it_is_wanted(french: Store, connect: Connect) -> None:
+def test_the_protocol_is_served_only_if_enabled(french: Store, connect: Connect) -> None:
     client = connect(FakeService(french))
     assert client.get("/languages").status_code == 404
 
@@ -206,7 +206,7 @@ def correct(asked: TestClient) -> Callable[[str, str], str]:
     return put
 
 
-def test_a_correction_is_known_at_once_and_the_last_holds(french: Store, correct: Callable[[str, str], str]) -> None:
+def test_a_correction_applies_immediately_and_the_last_holds(french: Store, correct: Callable[[str, str], str]) -> None:
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
     assert correct("La maison  verte.", "a greenhouse.").lower() == "a greenhouse."
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
@@ -215,7 +215,7 @@ def test_a_correction_is_known_at_once_and_the_last_holds(french: Store, correct
     assert french.pairs_by_id([left])[0].target == "the greenhouse ."
 
 
-def test_a_correction_comes_before_other_translations(asked: TestClient, correct: Callable[[str, str], str]) -> None:
+def test_a_correction_precedes_other_translations(asked: TestClient, correct: Callable[[str, str], str]) -> None:
     correct("la maison verte", "a greenhouse")
     answer = asked.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
     assert answer["translatedText"].lower() == "a greenhouse"
@@ -231,7 +231,7 @@ def test_a_correction_comes_before_other_translations(asked: TestClient, correct
         ("«La maison»", "“house”", "“House”"),
     ],
 )
-def test_a_correction_begins_as_the_text_does(
+def test_a_correction_starts_in_the_case_of_the_text(
     correct: Callable[[str, str], str], text: str, translation: str, said: str
 ) -> None:
     assert correct(text, translation) == said
@@ -244,7 +244,7 @@ def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(asked: TestC
 
 
 @pytest.mark.slow
-def test_every_door_answers_with_the_correction(
+def test_every_interface_answers_with_the_correction(
     french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
 ) -> None:
     def answered(**body: object) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def test_every_door_answers_with_the_correction(
     assert not answered(markup=True)["corrected"]
 
 
-def test_markup_stays_where_it_was(asked: TestClient) -> None:
+def test_markup_keeps_its_place(asked: TestClient) -> None:
     body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
     found = asked.post("/translate", json=body).json()["translatedText"]
     assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

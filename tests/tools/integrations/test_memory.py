@@ -1,4 +1,4 @@
-"""The nearest pairs: edits beside their definition, quality, rank, and what is asked as amagama is."""
+"""The most similar pairs: edit distance against its definition, quality, rank, and amagama requests."""
 
 import base64
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def by_definition(first: str, second: str) -> int:
 
 
 @given(st.text("abcd", max_size=12), st.text("abcd", max_size=12))
-def test_edits_are_those_of_the_definition(first: str, second: str) -> None:
+def test_edit_distances_follow_the_definition(first: str, second: str) -> None:
     assert edits(first, second) == by_definition(first, second)
 
 
@@ -47,7 +47,7 @@ def opened(tmp_path: Path) -> Iterator[hg.GrammarStore]:
         yield store
 
 
-def test_the_nearest_pairs_come_first(opened: hg.GrammarStore) -> None:
+def test_the_most_similar_pairs_come_first(opened: hg.GrammarStore) -> None:
     same, near = opened.nearest("La maison est grande.")
     assert (same.source, same.target, same.quality, same.rank) == (*PAIRS[0], 100, 100)
     assert (near.source, 50 < near.quality < 100, 50 < near.rank < 100) == (PAIRS[1][0], True, True)
@@ -56,7 +56,7 @@ def test_the_nearest_pairs_come_first(opened: hg.GrammarStore) -> None:
     assert opened.nearest("xyz", 0) == []
 
 
-def test_programs_ask_as_they_ask_amagama(opened: hg.GrammarStore, connect: Connect) -> None:
+def test_amagama_requests_are_answered(opened: hg.GrammarStore, connect: Connect) -> None:
     client: TestClient = connect(FakeService(opened.store))
     assert client.get("/tmserver/languages/").json() == {"sourceLanguages": ["fr"], "targetLanguages": ["en"]}
     [found] = client.get(f"/tmserver/fr/en/unit/{quote(PAIRS[2][0], safe='')}").json()
@@ -66,7 +66,7 @@ def test_programs_ask_as_they_ask_amagama(opened: hg.GrammarStore, connect: Conn
     assert client.get("/tmserver/en/fr/unit/the house").status_code == 404
 
 
-def test_the_token_may_be_shown_as_a_password(opened: hg.GrammarStore, connect: Connect) -> None:
+def test_the_token_may_be_sent_as_a_password(opened: hg.GrammarStore, connect: Connect) -> None:
     token = "a token of sixteen"
     client: TestClient = connect(FakeService(opened.store), token=token)
 
@@ -79,7 +79,7 @@ def test_the_token_may_be_shown_as_a_password(opened: hg.GrammarStore, connect: 
     assert status("/v1/status", token) == 401
 
 
-def test_pairs_leave_as_a_memory(opened: hg.GrammarStore, connect: Connect) -> None:
+def test_pairs_are_exported_as_a_translation_memory(opened: hg.GrammarStore, connect: Connect) -> None:
     client: TestClient = connect(FakeService(opened.store))
     answer = client.get("/v1/memory.tmx?corpus=news")
     assert (answer.headers["content-type"], answer.text.count("<tu ")) == ("application/x-tmx+xml", 3)

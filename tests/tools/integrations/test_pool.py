@@ -1,4 +1,4 @@
-"""Expensive work: few at a time, with a deadline, and none for clients that have left."""
+"""Expensive work: limited concurrency, with a deadline, and cancelled for clients that have disconnected."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ def until_the_deadline() -> None:
 
 
 def request_of(client: asyncio.Event) -> Request:
-    """A request whose client leaves when the event is set."""
+    """A request whose client disconnects when the event is set."""
 
     async def receive() -> dict[str, Any]:
         await client.wait()
@@ -42,7 +42,7 @@ def request_of(client: asyncio.Event) -> Request:
     return Request({"type": "http", "headers": []}, receive)
 
 
-def test_results_and_errors_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_and_errors_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("why")
 
@@ -73,7 +73,7 @@ def test_a_deadline_can_be_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     check_deadline()
 
 
-def test_work_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -96,7 +96,7 @@ def test_work_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> No
     in_pool(run, monkeypatch)
 
 
-def test_work_that_waits_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     ending = threading.Event()
 
     async def run(pool: WorkPool) -> None:
@@ -114,7 +114,7 @@ def test_work_that_waits_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyP
     in_pool(run, monkeypatch)
 
 
-def test_few_work_some_wait_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_requests_run_some_wait_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     lock, most, now = threading.Lock(), 0, 0
 
     def work() -> None:
@@ -134,7 +134,7 @@ def test_few_work_some_wait_and_others_are_refused(monkeypatch: pytest.MonkeyPat
     assert [type(one) for one in found if one is not None] == [BusyError] * 12
 
 
-def test_nobody_waits_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_waits_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(pool: WorkPool) -> list[Any]:
         began = time.monotonic()
         found = await asyncio.gather(*(pool.run(lambda: time.sleep(0.6)) for _ in range(3)), return_exceptions=True)

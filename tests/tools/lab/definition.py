@@ -1,4 +1,4 @@
-"""Hiero's heuristic extraction from its definition [Chiang 2007 §3.2, §3.3], without regard to time."""
+"""Hiero's heuristic extraction from its definition [Chiang 2007 §3.2, §3.3], without optimization."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from tests.reference.rules import Rule, Side
 
 
 def spans(length: int, longest: int) -> Iterator[Span]:
-    """All spans of at most so many words."""
+    """All spans of up to `longest` words."""
     return ((i, j) for i in range(length) for j in range(i + 1, min(i + longest, length) + 1))
 
 
 def within(position: int, span: Span) -> bool:
-    """Whether a word stands in a span."""
+    """Whether a word is inside a span."""
     return span[0] <= position < span[1]
 
 
 def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]:
-    """Phrases of at most so many words a side; unless loose, of those with the same links only the smallest."""
+    """Phrases of up to `longest` words on each side; unless `loose`, only the smallest of those with the same links."""
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
     every = []
@@ -37,7 +37,7 @@ def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]
 
 
 def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
-    """The words of a span, numbers in the place of the gaps."""
+    """The words of a span, with numbers in place of the gaps."""
     symbols: list[str | int] = []
     for position in range(*whole):
         for number, gap in enumerate(gaps, start=1):
@@ -49,7 +49,7 @@ def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
 
 
 def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], most_symbols: int) -> list[Rule]:
-    """The rules of one initial phrase: at most two others subtracted, under Hiero's constraints."""
+    """The rules of one initial phrase: up to two others subtracted, under Hiero's constraints."""
     source, target, links = pair
     smaller = [p for p in phrases if p != phrase and inside(p[0], phrase[0]) and inside(p[1], phrase[1])]
     found = []
@@ -73,7 +73,7 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], mos
 def extract(
     pairs: list[RandomPair], longest: int, most_symbols: int, loose: bool
 ) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
-    """How often each rule is extracted from the pairs, and with how much mass; each initial phrase has a mass of 1."""
+    """Count and mass of each rule extracted from the pairs; each initial phrase has a mass of 1."""
     occurrences: Counter[Rule] = Counter()
     masses: dict[Rule, Fraction] = defaultdict(Fraction)
     for pair in pairs:

@@ -1,4 +1,4 @@
-"""A bitext of patterns, and heuristic grammars of small pairs, for tests of what is compared."""
+"""A regular bitext, and heuristic grammars of small pairs, for comparisons."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ PATTERNS = [
 
 
 def write_bitext(folder: Path) -> list[str]:
-    """240 pairs, so regular that every grammar learns them; returns the files of sources, targets and links."""
+    """Write 240 pairs, so regular that every grammar learns them; returns the files of sources, targets and links."""
     lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
     for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
         (folder / name).write_text("".join(line + "\n" for line in column))

@@ -1,4 +1,4 @@
-"""Programs of `tools/`, run within this process, in which modules and kernels are loaded already."""
+"""Programs of `tools/`, run within this process, which has modules and kernels loaded."""
 
 from importlib import import_module
 from pathlib import Path
@@ -8,14 +8,14 @@ from typer.testing import CliRunner, Result
 
 
 def ran(module: str, *arguments: str) -> Result:
-    """How the program of a module ends, and what it prints."""
+    """Exit code and output of a module's program."""
     app = typer.Typer()
     app.command()(import_module(f"hierogram.tools.lab.{module}").main)
     return CliRunner().invoke(app, arguments)
 
 
 def printed(module: str, *arguments: str | Path) -> str:
-    """What the program prints, which has to end well."""
+    """Output of a module's program, which must succeed."""
     result = ran(module, *map(str, arguments))
     assert result.exit_code == 0, result.stderr or repr(result.exception)
     return result.stdout

@@ -1,4 +1,4 @@
-"""The tools run on a small bitext and say what they measured."""
+"""The benchmarks run on a small bitext and report their measurements."""
 
 import json
 import re
@@ -37,7 +37,7 @@ Measured = Callable[..., Any]
 
 @pytest.fixture
 def measured(lab: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """What `bench --json` reports, all of it measured within this process."""
+    """The report of `bench --json`, measured within this process."""
 
     def measure_here(measure: Measure, corpus: Corpus) -> Figures:
         return measure(corpus) | {"peak_memory_mb": 1.0}
@@ -53,7 +53,7 @@ def measured(lab: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
 
 
 @pytest.mark.slow
-def test_a_section_is_measured_in_a_process_of_its_own(lab: Run, bitext: list[str]) -> None:
+def test_each_section_is_measured_in_a_separate_process(lab: Run, bitext: list[str]) -> None:
     figures = json.loads(lab("bench", *bitext, "--json", "--only", "forests").out)["sections"]["forests"]
     assert figures["nodes"] == 40 * 15
     assert figures["peak_memory_mb"] > 1
@@ -66,7 +66,7 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
     sections = report["sections"]
     assert set(sections) == set(SECTIONS)
     assert report["machine"]["cores"] >= 1
-    # Monotone five-word pairs: 15 phrases each, and one edge for each split of each phrase, or one where there is none.
+    # Monotone five-word pairs have 15 phrases each, and one edge for each split of a phrase, at least one.
     assert sections["forests"]["nodes"] == 40 * 15
     assert sections["forests"]["edges"] == 40 * (5 + 4 * 1 + 3 * 2 + 2 * 3 + 1 * 4)
     assert sections["sweeps"]["log_likelihood_after"] > sections["sweeps"]["log_likelihood_before"]
@@ -78,14 +78,14 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
     assert all(0 <= figures["stolen_share"] < 1 for figures in sections.values())
 
 
-def test_what_the_host_took_is_a_share_of_what_was_wanted() -> None:
+def test_cpu_time_taken_by_the_host_is_a_share_of_the_wanted_time() -> None:
     assert stolen_share((1_000, 10), (1_200, 60)) == 0.25
     assert stolen_share((1_000, 10), (1_000, 10)) == 0
     assert stolen_share(None, (1, 0)) is None
 
 
 @pytest.mark.campaign
-def test_absorbing_is_measured_on_a_small_and_a_large_store(measured: Measured, bitext: list[str]) -> None:
+def test_ingesting_is_measured_on_a_small_and_a_large_store(measured: Measured, bitext: list[str]) -> None:
     sizes = ["--small", "20", "--large", "60"]
     report = measured(*bitext, "--only", "absorbing", *sizes)
     figures = report["sections"]["absorbing"]
@@ -95,12 +95,12 @@ def test_absorbing_is_measured_on_a_small_and_a_large_store(measured: Measured, 
 
 
 @pytest.mark.slow
-def test_extraction_and_asking_are_measured(measured: Measured, bitext: list[str]) -> None:
+def test_extraction_and_queries_are_measured(measured: Measured, bitext: list[str]) -> None:
     chosen = ["--only", "extraction", "--only", "asking", "--rules", "3000"]
     sections = measured(*bitext, *chosen)["sections"]
     extraction = sections["extraction"]
     assert extraction["pairs"] == 40
-    # Seven words in the place of one, so that rules without it come forty times and others five or six times.
+    # Seven words in place of one, so that rules without it occur forty times and others five or six times.
     assert extraction["extractions"] > 5 * extraction["rules"] > 0
     asking = sections["asking"]
     assert 3_000 <= asking["rules"] < 3_100
@@ -192,7 +192,7 @@ def test_sweeps_over_a_treebank_are_measured(measured: Measured, tmp_path: Path)
         assert figures[base]["log_likelihood_after"] != figures[base]["log_likelihood_before"]
 
 
-def test_ingest_into_a_store_that_has_the_pairs_is_no_measurement(bitext: list[str], tmp_path: Path) -> None:
+def test_ingest_into_a_store_that_has_the_pairs_is_rejected(bitext: list[str], tmp_path: Path) -> None:
     named = f"sqlite:///{tmp_path}/named.db"
     corpus = Corpus(*bitext, postgres=named)
     assert measure_ingest(corpus)["postgres"]["pairs"] == 40

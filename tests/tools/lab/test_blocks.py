@@ -1,4 +1,4 @@
-"""The measure of blocks against sequential sampling runs, and measures what it says."""
+"""The comparison of blocks with sequential sampling runs and measures correctly."""
 
 import csv
 from contextlib import chdir
@@ -30,7 +30,7 @@ def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
     assert all(0 <= float(row[name]) <= 1 for row in rows for name in ("distance", "same_scheme"))
 
 
-def test_distance_is_half_of_what_shares_differ_by() -> None:
+def test_distance_is_half_the_difference_of_shares() -> None:
     one = Means(0.0, np.array([1, 5], np.uint64), np.array([0.25, 0.75]))
     other = Means(0.0, np.array([2, 5], np.uint64), np.array([0.5, 0.5]))
     assert distance(one, one) == 0

@@ -1,4 +1,4 @@
-"""The comparison of grammars against slow counting, and the command that makes it."""
+"""The comparison of grammars against slow counting, and its command."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ def by_scope(rules: Iterable[notation.Rule], max_scope: int) -> list[int]:
 
 
 def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
-    """The shares of the sentences' n-grams that a run of words of some source side holds."""
+    """Shares of the sentences' n-grams that a run of words of some source side contains."""
     sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
     runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
     found = []
@@ -55,7 +55,7 @@ def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("max_scope", [1, 2])
-def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
+def test_figures_equal_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line + "\n" for line in LINES))
     teach(store_url, corpus)
@@ -81,7 +81,7 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
         "posterior means": [rule for rule, _, sampled, *_ in stored if sampled],
         "posterior means, Hiero's constraints": [rule for rule, _, sampled, _, hiero in stored if sampled and hiero],
         "translation grammar": [*translating, *composed],
-        # What is composed meets them.
+        # Includes composed rules.
         "translation grammar, Hiero's constraints": [*(rule for rule in translating if rule in admitted), *composed],
     }
     assert [row.name for row in compared.grammars] == list(expected)
@@ -99,7 +99,7 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
     assert compared.source_words == sum(len(line.split(" ||| ")[0].split()) for line in LINES)
 
 
-def test_the_heuristic_grammar_depends_neither_on_threads_nor_on_buffers() -> None:
+def test_the_heuristic_grammar_does_not_depend_on_threads_or_buffers() -> None:
     rows = [PairRow(k, *line.split(" ||| "), "settled", 1, 1, None, None) for k, line in enumerate(LINES)]
     source, target = (
         Numbering(sorted({word for row in rows for word in (row.source, row.target)[k].split()})) for k in (0, 1)
@@ -114,7 +114,7 @@ def test_the_heuristic_grammar_depends_neither_on_threads_nor_on_buffers() -> No
         texts.append(rule_lines(rules, grammar.shape, source.spellings, target.spellings).decode())
     assert texts[0] == texts[1] == texts[2]
     lines = texts[0].splitlines()
-    # Numbers of words follow their bytes, and nonterminals come first.
+    # Word numbers are in byte order, and nonterminals come first.
     parts = [[side.split(" ") for side in line.replace("[X,", "\x01").split(" ||| ")] for line in lines]
     assert parts == sorted(parts)
     occurrences, masses = reference.extract(pairs_of(LINES), 10, 5, loose=False)
@@ -130,7 +130,7 @@ Compare = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def run(lab: Run) -> Compare:
-    """Runs `compare`, which has to end with the code."""
+    """Run `compare`, which must end with the given code."""
 
     def compare_by(*arguments: str, code: int = 0) -> tuple[str, str]:
         done = lab("compare", *arguments)
@@ -141,11 +141,11 @@ def run(lab: Run) -> Compare:
 
 
 @pytest.mark.slow
-def test_the_command_learns_from_a_bitext_and_holds_pairs_out(run: Compare, tmp_path: Path) -> None:
+def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path: Path) -> None:
     corpus, kept, test = tmp_path / "corpus.bars", tmp_path / "kept.db", tmp_path / "test.txt"
     corpus.write_text("".join(line + "\n" for line in LINES * 3))
     table = json.loads(run(str(corpus), "--hold-out", "2", "--sweeps", "1", "--keep", str(kept), "--json")[0])
-    # Every tenth line at most.
+    # At most every tenth line.
     assert (table["pairs"], table["held_out"]) == (len(LINES) * 3 - len(LINES) * 3 // 13, len(LINES) * 3 // 13)
     test.write_text("la  maison\n\n\tune maison verte\r\n")
     assert read_sentences(str(test)) == ["la maison", "une maison verte"]
@@ -161,7 +161,7 @@ def test_the_command_learns_from_a_bitext_and_holds_pairs_out(run: Compare, tmp_
     assert int(lines[1][4].replace(",", "")) > again["grammars"][0]["rules"]
 
 
-def test_the_command_refuses_what_does_not_go_together(run: Compare, tmp_path: Path) -> None:
+def test_the_command_refuses_contradictory_options(run: Compare, tmp_path: Path) -> None:
     kept = tmp_path / "kept.db"
     assert "go with FILES" in run("--keep", str(kept), code=2)[1]
     assert "not both" in run("x", "--held-out", "y", "--hold-out", "3", code=2)[1]
@@ -182,7 +182,7 @@ def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -
     assert all(row["rules"] > 10 for row in figures["grammars"])
 
 
-def test_a_store_is_compared_by_what_it_has_learned(run: Compare, store_url: str, tmp_path: Path) -> None:
+def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
     with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:

@@ -1,4 +1,4 @@
-"""Covered n-grams, against plain Python."""
+"""Coverage of n-grams, against plain Python."""
 
 from random import Random
 
@@ -20,10 +20,10 @@ def ngrams_of(sentence: list[int], n: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shares_are_those_of_plain_counting(seed: int) -> None:
+def test_shares_equal_plain_counting(seed: int) -> None:
     random = Random(seed)
     text = [[random.randrange(6) for _ in range(random.randrange(8))] for _ in range(40)]
-    # Among the symbols of a side are nonterminals, which no n-gram crosses.
+    # Sides contain nonterminals, which no n-gram crosses.
     sides = [[random.choice([-2, -1, 0, 1, 2, 3, 4, 7]) for _ in range(random.randint(1, 5))] for _ in range(12)]
     ngrams = count_ngrams(*flat(text), 4)
     covered = np.zeros(len(ngrams.sizes), np.bool_)

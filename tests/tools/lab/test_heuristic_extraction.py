@@ -1,4 +1,4 @@
-"""The extraction kernels find the rules of the definition, whatever the size of the buffer they gather in."""
+"""The extraction kernels find the rules of the definition, with a buffer of any size."""
 
 from fractions import Fraction
 
@@ -31,7 +31,7 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_equal_to_the_definition(limits: Limits) -> None:
+def test_rules_equal_the_definition(limits: Limits) -> None:
     # A short vocabulary, so that rules repeat within and between pairs.
     pairs = examples.random_pairs(seed=41, count=120, longest=7, words="abc")
     pairs += examples.random_pairs(seed=42, count=4, longest=14)
@@ -67,7 +67,7 @@ def test_the_rules_of_one_pair_by_hand() -> None:
     ]
 
 
-def test_scopes_and_words_are_those_of_the_rules() -> None:
+def test_scopes_and_words_match_the_rules() -> None:
     pairs = examples.random_pairs(seed=44, count=60, longest=9)
     limits = Limits()
     rows = merged(runs_of(pairs, limits, 1 << 15), limits)
@@ -82,7 +82,7 @@ def test_scopes_and_words_are_those_of_the_rules() -> None:
     assert seen == {0, 1, 2}
 
 
-def test_rows_come_in_the_order_of_their_symbols() -> None:
+def test_rows_are_sorted_by_symbols() -> None:
     pairs = examples.random_pairs(seed=45, count=60, longest=9)
     rows = merged(runs_of(pairs, Limits(), 300), Limits())
     symbols = [tuple(row[: row_shape(Limits()).symbol_words].tolist()) for row in rows]

@@ -1,4 +1,4 @@
-"""The measure of posted pairs: it serves a copy of a store, posts, and waits for translations."""
+"""The measurement of posted pairs: it serves a copy of a store, posts pairs, and waits for translations."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from hierogram.tools.lab.measures import new_pairs
 
 
 @pytest.mark.slow
-def test_posted_pairs_are_translated_by(tmp_path: Path) -> None:
+def test_the_translations_use_the_posted_pairs(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     teach(url, written(tmp_path))
     with open_store(url) as store:
@@ -23,7 +23,7 @@ def test_posted_pairs_are_translated_by(tmp_path: Path) -> None:
         assert store.position() == before
 
 
-def test_what_is_never_translated_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_translation_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def ask(_url: str, place: str, _body: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Notebooks run, in a minute together, and show what is kept in them."""
+"""Notebooks run in a minute together and reproduce their stored output."""
 
 import json
 import re
@@ -15,18 +15,18 @@ MOST_BYTES = 60_000
 
 
 def shown(notebook: dict[str, Any]) -> list[Any]:
-    """The outputs of all cells, without folders that are made for a run."""
+    """The outputs of all cells, without temporary folders."""
     found = [cell.get("outputs") for cell in notebook["cells"]]
     return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))  # type: ignore[no-any-return]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_shows_what_is_kept_in_it(path: Path) -> None:
+def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     kept = json.loads(path.read_text())
     started = time.process_time()
     again = filled(kept)
-    # A third of what all three may take.
+    # A third of the time limit of all three.
     assert time.process_time() - started < 20
     assert shown(again) == shown(kept)
     assert sum(map(bool, shown(again))) > 4
@@ -37,7 +37,7 @@ def test_there_are_three() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["first_grammar", "priors", "terminology"]
 
 
-def test_outputs_are_what_is_printed_and_the_last_value(tmp_path: Path) -> None:
+def test_outputs_are_the_printed_text_and_the_last_value(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# Sums"]},
         {"cell_type": "code", "source": ["x = 2\n", "print(x)\n", "x + 1"], "outputs": ["old"]},

@@ -1,4 +1,4 @@
-"""The papers' figures are drawn from what chains did, and say when a likelihood was reached."""
+"""The papers' figures are drawn from recorded chains, and report when a likelihood was reached."""
 
 import csv
 import math
@@ -46,7 +46,7 @@ def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None
     values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     first, second, *_ = FIGURES[name]
     assert values[first, "1", "12"] > values[first, "1", "0"]
-    # Two runs of a figure begin alike, whatever is compared, but for the likelihood of another process.
+    # Two runs of a figure start alike, whatever is compared, except for the likelihood of another process.
     assert (values[first, "1", "0"] == values[second, "1", "0"]) == (name != "processes")
     assert values[first, "1", "12"] != values[second, "1", "12"]
 
@@ -63,7 +63,7 @@ def points(label: str, seed: int, values: list[float]) -> list[Point]:
     return [Point(label, seed, sweep, 2.0 * sweep, value) for sweep, value in enumerate(values)]
 
 
-def test_when_a_likelihood_was_reached() -> None:
+def test_the_time_to_reach_a_likelihood() -> None:
     curve = curves_of([*points("a", 1, [-9, -5, -3]), *points("a", 2, [-9, -3, -4]), *points("a", 3, [-9, -8, -7])])[
         "a"
     ]
@@ -76,7 +76,7 @@ def test_when_a_likelihood_was_reached() -> None:
     assert nobody.seeds == 0
 
 
-def test_the_table_measures_by_the_paper_s_schedule() -> None:
+def test_the_table_uses_the_paper_s_schedule() -> None:
     found = table(
         [
             *points(PAPER, 1, [-9, -8, -7, -4, -4, -4, -4, -4]),
@@ -98,8 +98,8 @@ SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
 
 
 @pytest.mark.slow
-def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
-    """Table 1 and Figure 1 of the slice sampler, with manual links; what was found is not sampled again."""
+def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
+    """Table 1 and Figure 1 of the slice sampler, with manual links; existing samples are reused."""
     gold = tmp_path / "gold"
     gold.write_text("0-0 1-1 2-2 3-3 4-4\n" * 20)
     arguments = [*SAMPLED, "--gold", str(gold), "--work", str(tmp_path / "work")]
@@ -122,12 +122,12 @@ def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp_path: Path) -> None:
+def test_phrase_samplers_are_compared_under_one_model(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "3", "--exhaustive", "1", "--phrases", "2", "--work", str(tmp_path / "work")]
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     values = {(row["sampler"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     for name in ("gibbs M1", "slice a=0.15 M1", "flat a=0.15 M1"):
-        # All begin with words; some go on with phrases.
+        # All start with words; some continue with phrases.
         assert values[name, "0"] == values[f"{name} of words", "0"] == values["start M1", "0"]
         assert values[name, "3"] != values[f"{name} of words", "3"]
     assert not any("0.10" in name or "exhaustive M1 of words" in name for name, _ in values)
@@ -135,7 +135,7 @@ def test_samplers_of_phrases_are_compared_under_one_model(bitext: list[str], tmp
 
 @pytest.mark.slow
 def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
-    """A phrase that has no translation by words is learned, and what is there is not made again."""
+    """A phrase that no words translate is learned, and existing results are reused."""
     pattern = ("w{a} dort s' il te plaît v{b} maintenant", "W{a} sleeps please V{b} now")
     pairs = [[side.format(a=k % 11, b=k % 7) for side in pattern] for k in range(77)]
     for side in (0, 1):
@@ -159,8 +159,8 @@ def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
-    """BLEU of Table 1, with pairs held out."""
+def test_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
+    """BLEU of Table 1, with held-out pairs."""
     varied = []
     for path, pattern in zip(bitext, ("la {a} {n} dort", "the {n} {a} sleeps"), strict=False):
         varied.append(tmp_path / Path(path).name)
@@ -176,7 +176,7 @@ def test_links_of_the_itg_s_samplers_translate(bitext: list[str], tmp_path: Path
     assert bleu["bhmm-f"] > 90
     assert bleu["slice a=0.15 M1"] > 90
     assert all(0 <= value <= 100 for value in bleu.values())
-    # Weights are there, grammars too: nothing is made again.
+    # Weights and grammars exist, so nothing is recomputed.
     assert (tmp_path / "work" / "weights.toml").exists()
     refused = ran("papers.slice_sampling", *arguments, "--pairs", "30")
     assert refused.exit_code != 0

@@ -1,4 +1,4 @@
-"""The command of planted noise: what it spoils, its areas, and that it tells a table."""
+"""The command of planted noise: the corruption, areas under the curve, and its table."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from hierogram.tools.lab.papers.planted_noise import (
 )
 
 
-def test_an_area_is_the_share_of_pairs_in_the_right_order() -> None:
+def test_an_area_is_the_share_of_correctly_ordered_pairs() -> None:
     random = np.random.default_rng(1)
     doubt = random.integers(0, 6, 40).astype(float)
     spoiled = random.random(40) < 0.3
@@ -35,7 +35,7 @@ def test_an_area_is_the_share_of_pairs_in_the_right_order() -> None:
     assert area(spoiled.astype(float), spoiled) == 1
 
 
-def test_what_is_spoiled() -> None:
+def test_corruption_of_pairs() -> None:
     source = [[f"s{k}", f"{k}"] for k in range(120)]
     target = [[f"t{k}-{j}" for j in range(1 + k % 9)] + ["is", f"{k}"] for k in range(120)]
     other = [["o1"], ["o2", "o3"]]
@@ -61,7 +61,7 @@ def test_what_is_spoiled() -> None:
         assert different == max(1, round(len(target[k]) / 5))
 
 
-def test_the_command_tells_areas(tmp_path: Path) -> None:
+def test_the_command_prints_areas(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     lines = [[str(word) for word in random.integers(20, size=5)] for _ in range(160)]
     for name, mark in (("source", "f"), ("target", "e")):

@@ -1,4 +1,4 @@
-"""Which rules stay of a heuristic grammar: kernels and numbers against definitions."""
+"""Pruning of a heuristic grammar: kernels and statistics against their definitions."""
 
 from math import comb, log
 
@@ -15,7 +15,7 @@ LIMITS = Limits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:
-    """A rule of parts, nonterminals in source order; None where one of them is on one side alone, or are three."""
+    """A rule of parts, nonterminals in source order; None if one is on one side only, or if there are three."""
     order = [symbol for symbol in source if isinstance(symbol, int)]
     if sorted(order) != sorted(symbol for symbol in target if isinstance(symbol, int)) or len(order) > 2:
         return None
@@ -25,7 +25,7 @@ def numbered(source: Side, target: Side) -> Rule | None:
 
 
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
-    """ln p of the best two rules that make the rule's sides, by trying all."""
+    """ln p of the best two rules that compose the rule, by brute force."""
     source, target = rule.source, rule.target
     found = [LEAST]
     for i in range(len(source)):
@@ -46,7 +46,7 @@ def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
 
 
 @pytest.mark.slow
-def test_the_best_two_rules_are_those_of_the_definition() -> None:
+def test_the_best_two_rules_follow_the_definition() -> None:
     made = 0
     for seed in range(20):
         pairs = examples.random_pairs(seed, 6, 6, "abc")

@@ -1,4 +1,4 @@
-"""Text of many languages is divided and joined again, and counted by script."""
+"""Text of many languages is tokenized and detokenized, and counted by script."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from hierogram.tools.lab.raw_text import app, round_trip
 
 
-def test_a_folder_of_texts_is_a_table_by_script(tmp_path: Path) -> None:
+def test_a_folder_of_texts_gives_a_table_by_script(tmp_path: Path) -> None:
     (tmp_path / "index.tsv").write_text("code\tbcp47\nsaraiki\tskr\n")
     (tmp_path / "saraiki.txt").write_text("پانی ہے ۔\nگھر ۔\n")
     (tmp_path / "am.txt").write_text("ሰላም፣ ፍቅር።\nውሃ ፣ እሳት።\n")
@@ -22,7 +22,7 @@ def test_a_folder_of_texts_is_a_table_by_script(tmp_path: Path) -> None:
     ]
 
 
-def test_words_that_a_language_divides_at_apostrophes_are_not_torn(tmp_path: Path) -> None:
+def test_words_split_at_apostrophes_are_not_counted_as_errors(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("l'eau\n")
     assert round_trip(path, "fr").torn == round_trip(path, "und").torn == 0

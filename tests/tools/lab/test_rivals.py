@@ -1,4 +1,4 @@
-"""The table of rivals is made by one command; chains count as much as sentences."""
+"""The table of rivals is made by one command; chains are resampled like sentences."""
 
 import json
 from functools import partial
@@ -14,7 +14,7 @@ from hierogram.tools.lab.papers.rivals import p_of_difference
 
 
 @pytest.mark.slow
-def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
@@ -38,9 +38,9 @@ def test_the_table_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.Mo
     assert [row["name"] for row in some] == ["Hiero, all features", "Hiero best tenth by mass"]
 
 
-def test_chains_that_differ_are_no_proof() -> None:
+def test_differences_between_chains_are_not_significant() -> None:
     def statistics(matches: list[float]) -> np.ndarray:
-        """For each chain, sentences of ten words of which a share is right."""
+        """For each chain, sentences of ten words with a share of correct ones."""
         rows = [[[own * n for n in (10, 9, 8, 7)] + [10, 9, 8, 7, 10, 10]] * 30 for own in matches]
         return np.array(rows, np.float64).reshape(len(matches), 30, 10)
 

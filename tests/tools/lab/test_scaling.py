@@ -1,4 +1,4 @@
-"""What sampling by workers costs: the measures run, and the arithmetic is what it says."""
+"""The cost of sampling with workers: the measurements run, and the arithmetic is correct."""
 
 import json
 from contextlib import chdir
@@ -33,7 +33,7 @@ def run(module: str, folder: Path, *arguments: str) -> str:
         return printed(f"measures.scaling.{module}", *arguments)
 
 
-def test_prices_are_told_and_kept(tmp_path: Path) -> None:
+def test_prices_are_printed_and_stored(tmp_path: Path) -> None:
     names = bitext(tmp_path, 40)
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     said = run("prices", tmp_path, *names, *options)
@@ -44,22 +44,22 @@ def test_prices_are_told_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "prices.json").read_text() == before
 
 
-def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
+def test_a_price_is_in_standard_deviations_of_sequential_sampling() -> None:
     ends = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
     assert list(prices(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
 
 
 @pytest.mark.campaign
-def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:
+def test_parts_are_measured_and_simulated(tmp_path: Path) -> None:
     names = bitext(tmp_path, 1100)
     run("parts", tmp_path, *names, "--workers", "2", "-o", "1100.json")
     parts = json.loads((tmp_path / "1100.json").read_text())
-    # A quarter of the pairs that have half of the rules.
+    # A quarter of the pairs has half of the rules.
     small = {"by_workers": {"pairs": 275, "rules": parts["by_workers"]["rules"] / 2}}
     (tmp_path / "275.json").write_text(json.dumps(small))
     traffic = parts["by_workers"]["traffic"]
     assert parts["by_workers"]["rules"] == parts["by_threads"]["rules"]
-    # One pair a block, 550 blocks a round.
+    # One pair per block, 550 blocks per round.
     assert traffic["rounds"] == 2 * parts["by_workers"]["sweeps"]
     assert len(parts["by_threads"]["sweep_seconds"]) == len(parts["by_workers"]["sweep_seconds"]) == 25
     assert parts["ratio"] > 0
@@ -73,7 +73,7 @@ def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> Non
     assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
 
 
-def test_costs_of_opening_and_writing_are_those_of_who_does_it() -> None:
+def test_opening_and_writing_are_charged_to_the_right_process() -> None:
     first, later = {"open": 20.0, "commit": 140.0, "write": 30.0}, {"open": 22.5, "commit": 45.0, "write": 8.75}
     # Eight rounds of ten sweeps follow: two seconds a sweep to open, five to commit, of which workers write for one.
     shared = {"first": first, "later": later, "sweeps": 20, "rules": 40, "pairs": 100}
@@ -87,7 +87,7 @@ def test_costs_of_opening_and_writing_are_those_of_who_does_it() -> None:
 
 
 @pytest.mark.slow
-def test_the_memory_of_copies_is_told(tmp_path: Path) -> None:
+def test_the_memory_of_copies_is_reported(tmp_path: Path) -> None:
     names = bitext(tmp_path, 300)
     said = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")
     assert said.startswith("1,200 pairs, ")
@@ -123,5 +123,5 @@ def test_the_simulation_adds_up() -> None:
     by_workers = replace(COSTS, open_seconds=0.0, shared_seconds=6.4e-4)
     assert simulate(by_workers, 10_000, 1).store == pytest.approx(6.7)
     assert simulate(by_workers, 10_000, 64).store == pytest.approx(0.3 + 0.1)
-    # Four machines; what three get goes out from the first, and its own comes in.
+    # Four machines; the first sends the parts of three others, and receives its own.
     assert slow.sending == pytest.approx(4 * 10_000 * 10 * 32 / 1e6)

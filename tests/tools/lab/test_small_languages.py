@@ -1,4 +1,4 @@
-"""The yardstick of small languages, on a little text of its own."""
+"""The benchmark of small languages, on a small artificial text."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def _wanted(folder: Path) -> SmallOptions:
     return SmallOptions(work=folder / "work", test=8, draft=6, block=3)
 
 
-def test_the_book_of_the_test_is_not_learned_from(folder: Path) -> None:
+def test_the_test_book_is_not_learned(folder: Path) -> None:
     verses = divided(folder, Cell("sw", "en", 40, WORDS), _wanted(folder))
     assert (len(verses.train), len(verses.test)) == (40, 8)
     assert not {*verses.train} & {*verses.test}
@@ -54,7 +54,7 @@ def test_a_smaller_cell_learns_from_verses_of_the_larger(folder: Path) -> None:
     assert large.test == small.test
 
 
-def test_too_few_verses_are_said(folder: Path) -> None:
+def test_too_few_verses_are_reported(folder: Path) -> None:
     with pytest.raises(UsageError, match="51 others"):
         divided(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
 
@@ -70,7 +70,7 @@ def test_a_cell_has_its_figures(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_drafting_learns_from_what_is_corrected(folder: Path) -> None:
+def test_drafting_learns_from_corrections(folder: Path) -> None:
     found = draft(folder, Cell("en", "sw", 12, WORDS), _wanted(folder))
     assert found["verses"] == [3, 6]
     # The first block is translated before anything of the book is learned.
@@ -82,8 +82,8 @@ def test_overlap_counts_every_ngram_of_the_test() -> None:
     assert overlap(["a b c"], ["a b", "b c d"], 2) == pytest.approx(2 / 3)
 
 
-def test_what_is_saved_is_all_but_the_edits() -> None:
+def test_savings_are_everything_except_the_edits() -> None:
     assert saved(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
     assert saved(["abc"], ["abc"]) == 1
-    # Whoever begins anew types no more than all.
+    # A translator who starts from scratch types at most everything.
     assert saved(["something else"], ["abc"]) == 0

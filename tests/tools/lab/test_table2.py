@@ -1,4 +1,4 @@
-"""The table of translations is made by one command, and its parts are what they are called."""
+"""The table of translations is made by one command, and its parts are as described."""
 
 import json
 from collections import defaultdict
@@ -28,7 +28,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> None:
+def test_one_command_makes_the_table(bitext: list[str], tmp_path: Path) -> None:
     options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
     said = printed("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())
@@ -43,7 +43,7 @@ def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> 
     assert rows["averaged, Hiero's constraints"]["rules"] <= rows["averaged"]["rules"]
     assert rows["averaged"]["rules"] >= rows["0th sample"]["rules"]
     assert all(row["words"] > 0 for row in rows.values())
-    # Patterns this regular are learned well by each, but not before sampling.
+    # Such regular patterns are learned well by all methods, but not before sampling.
     assert rows["0th sample"]["bleu"] < 50
     assert all(row["bleu"] > 90 for name, row in rows.items() if name != "0th sample")
     assert 0 <= table["p_of_sampling"] <= 1

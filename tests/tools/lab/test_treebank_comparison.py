@@ -1,4 +1,4 @@
-"""The comparison of tree grammars: runs are made once, and the table says what they gave."""
+"""The comparison of tree grammars: runs are made once and reported in the table."""
 
 import json
 from pathlib import Path

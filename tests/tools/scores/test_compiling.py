@@ -1,4 +1,4 @@
-"""The process that compiles the kernels of scores for a daemon ends with it, however that ends."""
+"""The process that compiles a daemon's score kernels ends with the daemon in every case."""
 
 import shutil
 import signal
@@ -16,23 +16,23 @@ from hierogram.storage.store import Store
 __all__ = ["serve"]
 
 SECONDS = 30.0
-"""Compiling takes longer, so this is how long a daemon may take to end that does not wait for it."""
+"""Timeout for the end of a daemon that does not wait for compilation, which takes longer."""
 
 
 def compiling_for(daemon: Daemon) -> list[psutil.Process]:
-    """The processes of the daemon that compile kernels of scores."""
+    """The processes of the daemon that compile score kernels."""
     children = psutil.Process(daemon.process.pid).children()
     return [child for child in children if "hierogram.tools.scores.compiling" in child.cmdline()]
 
 
 def has_ended(process: psutil.Process) -> bool:
-    # Whoever takes orphans in may be slow to hear of their end.
+    # The process that adopts orphans may be slow to reap them.
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
 def compiling(learned: Store, serve: Callable[..., Daemon], tmp_path: Path) -> tuple[Daemon, psutil.Process]:
-    """A daemon whose cache lacks the kernels of scores, and the process that has begun to compile them."""
+    """A daemon whose cache lacks the score kernels, and the process that is compiling them."""
     cache = tmp_path / "cache"
     ours = cache / "hierogram" / "kernels" / cache_folder().name
     shutil.copytree(cache_folder(), ours, ignore=shutil.ignore_patterns("scores.scorer", "charts.dense"))
@@ -40,7 +40,7 @@ def compiling(learned: Store, serve: Callable[..., Daemon], tmp_path: Path) -> t
     daemon.until_port()
     until(lambda: bool(compiling_for(daemon)))
     [process] = compiling_for(daemon)
-    # It keeps the small kernels first.
+    # Keep the small kernels, which are compiled first.
     until(lambda: (ours / "scores.scorer").exists())
     assert not has_ended(process)
     return daemon, process
@@ -58,7 +58,7 @@ def test_a_daemon_ends_in_time_while_its_kernels_are_compiled(compiling: tuple[D
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_daemon_that_is_killed_leaves_no_process_that_compiles(compiling: tuple[Daemon, psutil.Process]) -> None:
+def test_a_killed_daemon_leaves_no_compiling_process(compiling: tuple[Daemon, psutil.Process]) -> None:
     daemon, process = compiling
     daemon.kill()
     began = time.monotonic()

@@ -1,4 +1,6 @@
-"""What docs/scores.md gives OpusFilter and OpusCleaner: each line has a score or a reason, and pairs stream."""
+"""The OpusFilter and OpusCleaner filters of docs/scores.md: each line has a score or a reason, and pairs are
+streamed.
+"""
 
 import abc
 import json
@@ -37,7 +39,7 @@ def block(language: str, number: int = 0) -> str:
 
 
 class FilterABC(metaclass=abc.ABCMeta):
-    """What OpusFilter 3 asks of a filter: its own base class has these methods, and makes filters of names in YAML."""
+    """The filter interface of OpusFilter 3: its base class has these methods, and creates filters by name from YAML."""
 
     def __init__(self, name: str | None = None, workdir: str = "", **kwargs: Any) -> None:
         self.name, self.workdir = name, workdir
@@ -60,7 +62,7 @@ class FilterABC(metaclass=abc.ABCMeta):
 
 @pytest.fixture
 def opus(learned: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The filter of the document, made as the document's configuration says."""
+    """The filter of the document, created from its configuration."""
     module = types.ModuleType("opusfilter")
     module.__dict__.update(FilterABC=FilterABC, CLEAN_LOW="clean_low")
     monkeypatch.setitem(sys.modules, "opusfilter", module)
@@ -85,7 +87,7 @@ def test_opusfilter_gets_a_score_for_each_line(opus: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_opusfilter_keeps_the_pairs_that_it_accepts_and_reads_them_as_they_come(opus: Any) -> None:
+def test_opusfilter_keeps_accepted_pairs_and_streams_its_input(opus: Any) -> None:
     lines = STRANGE + GOOD
     assert list(opus.filter(iter(lines))) == [
         pair for pair, accepted in zip(lines, opus.decisions(lines), strict=True) if accepted
@@ -103,9 +105,7 @@ def test_opusfilter_keeps_the_pairs_that_it_accepts_and_reads_them_as_they_come(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_opuscleaner_gets_the_lines_that_are_not_doubtful_and_reasons_for_the_others(
-    learned: Store, tmp_path: Path
-) -> None:
+def test_opuscleaner_gets_the_lines_without_doubts_and_reasons_for_the_others(learned: Store, tmp_path: Path) -> None:
     described = json.loads(block("json", -1))
     (tmp_path / "hierogram_cleaner.py").write_text(block("python", 1))
     given = {"PYTHON": sys.executable, "STORE": learned.url, "DOUBT": "500"}

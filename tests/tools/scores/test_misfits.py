@@ -1,4 +1,4 @@
-"""Words that do not belong: replaced words are told from others."""
+"""Misfit words: replaced words are distinguished from others."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hierogram.samplers.scores.scorer import odds_of
 from hierogram.tools.scores.misfits import classifiers_of, learn, spoil
 
 
-def test_a_classifier_tells_what_it_was_taught() -> None:
+def test_a_classifier_predicts_what_it_was_taught() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))
     classifiers = classifiers_of((learn(kept, replaced), None))
@@ -17,12 +17,12 @@ def test_a_classifier_tells_what_it_was_taught() -> None:
 
     assert (odds(random.normal(1, 1, (500, 9))) < 0).mean() > 0.95
     assert (odds(random.normal(-1, 1, (500, 9))) > 0).mean() > 0.95
-    # As if one in two were replaced: nothing is known of what lies between.
+    # As if one in two were replaced, with no training data in between.
     assert abs(np.median(odds(random.normal(0, 0.1, (500, 9))))) < 1
     assert np.isnan(odds(kept[:1], side=1)).all()
 
 
-def test_of_too_few_words_nothing_is_learned() -> None:
+def test_nothing_is_learned_from_too_few_words() -> None:
     rows = np.zeros((4, 9))
     assert learn(rows, rows) is None
     assert learn(rows[:0], rows[:0]) is None
@@ -37,7 +37,7 @@ def test_a_fifth_of_the_words_is_replaced(length: int) -> None:
     assert [k for k in range(length) if spoiled[k] != words[k]] == sorted(places)
 
 
-def test_where_all_words_are_the_same_none_is_replaced() -> None:
+def test_if_all_words_are_the_same_none_is_replaced() -> None:
     words = np.array([3, 3], np.int32)
     spoiled, places = spoil(words, np.full(9, 3, np.int32), np.random.default_rng(1))
     assert (spoiled.tolist(), places) == ([3, 3], [])

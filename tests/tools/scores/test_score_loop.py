@@ -1,4 +1,4 @@
-"""The loop that scores pairs, and scores them again where their rules have changed much."""
+"""The loop that scores pairs, and rescores them after large changes of their rules."""
 
 import dataclasses
 import threading
@@ -30,7 +30,7 @@ QUICK = WithoutPause(share=1.0)
 
 
 class Loop:
-    """The daemon's loop, in this thread, ended when a round says so."""
+    """The daemon's loop in this thread, ended from within a round."""
 
     def __init__(self, store: Store, options: KeepOptions, rounds: int = 1) -> None:
         self._most = rounds
@@ -57,7 +57,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "_LOOK_SECONDS", 0.01)
 
 
-def test_the_daemon_scores_what_has_no_score(learned: Store) -> None:
+def test_the_daemon_scores_pairs_without_a_score(learned: Store) -> None:
     settled = [row.id for row in learned.pairs(states=["settled"])]
     loop = Loop(learned, QUICK)
     assert loop.run() == [len(settled)]
@@ -72,7 +72,7 @@ def test_the_daemon_scores_what_has_no_score(learned: Store) -> None:
 
 
 @pytest.mark.parametrize(("moved", "again"), [(0.4, 0), (0.6, 1), (-0.6, 1)])
-def test_the_daemon_scores_again_where_rules_have_changed_much(learned: Store, moved: float, again: int) -> None:
+def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: float, again: int) -> None:
     Loop(learned, QUICK).run()
     assert Loop(learned, QUICK).run() == [0]
     [score] = learned.scores_by_id([3])
@@ -84,13 +84,13 @@ def test_the_daemon_scores_again_where_rules_have_changed_much(learned: Store, m
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_store_that_stands_still_is_left_alone(learned: Store) -> None:
+def test_an_unchanged_store_is_left_alone(learned: Store) -> None:
     """The second round finds nothing to do, and there is no third one."""
     assert Loop(learned, QUICK, rounds=3).run(3.0) == [len(learned.pairs(states=["settled"])), 0]
 
 
 @pytest.mark.parametrize("options", [KeepOptions(share=0.0), KeepOptions(share=1.0, max_pairs=3)])
-def test_nothing_is_scored_where_it_is_not_wanted(learned: Store, options: KeepOptions) -> None:
+def test_nothing_is_scored_if_disabled(learned: Store, options: KeepOptions) -> None:
     assert Loop(learned, options).run(0.3) == []
     assert learned.scores() == []
 
@@ -100,8 +100,8 @@ def test_other_stores_have_no_scores(store_url: str) -> None:
         assert Loop(store, QUICK).run(0.2) == []
 
 
-def test_work_ends_when_it_is_told_to(learned: Store) -> None:
-    """At a small share of the time it rests for long, and wakes at once."""
+def test_work_ends_on_request(learned: Store) -> None:
+    """With a small share of the time it sleeps long, but wakes immediately."""
     loop = Loop(learned, KeepOptions(share=1e-4))
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -111,7 +111,7 @@ def test_work_ends_when_it_is_told_to(learned: Store) -> None:
     assert loop.rounds == []
 
 
-def test_a_pair_that_leaves_meanwhile_keeps_no_score(
+def test_a_pair_withdrawn_during_scoring_keeps_no_score(
     learned: Store, hierogram: Run, learned_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def withdrawn_first(*given: Any) -> None:

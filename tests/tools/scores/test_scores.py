@@ -1,4 +1,4 @@
-"""Scores of pairs: what a pair has added to the store is taken out, every pair has one, and the command tells them."""
+"""Scores of pairs: a pair's own contribution is excluded, every pair has a score, and the command prints them."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def score_of_text(scorer: Scorer, source: list[str], target: list[str]) -> PairS
     return found
 
 
-def test_a_pair_does_not_vouch_for_itself(learned: Store, known: Learned) -> None:
+def test_a_pair_does_not_support_itself(learned: Store, known: Learned) -> None:
     scorer = Scorer(known)
     rows = list(rows_of(learned))
     for row, (own, _) in zip(rows, scorer.score_stored(rows), strict=True):
@@ -48,7 +48,7 @@ def test_a_pair_does_not_vouch_for_itself(learned: Store, known: Learned) -> Non
 def test_a_store_without_the_pair_gives_the_same_numbers(
     learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that a pair has added is taken out: uses and their totals by length, words, links, neighbours, rates."""
+    """All contributions of a pair are excluded: uses and their totals by length, words, links, neighbors, rates."""
     told = dataclasses.replace(learned.settings(), model=model)
     monkeypatch.setattr(Store, "settings", lambda _: told)
     leave_out(learned, [row.id for row in list(rows_of(learned))[:4]])
@@ -58,7 +58,7 @@ def test_a_store_without_the_pair_gives_the_same_numbers(
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
 @pytest.mark.database("sqlite")
 def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:
-    """In so small a store a pair has much of all uses, of all words, and of those without a link."""
+    """In such a small store a pair has a large share of all uses, words, and unlinked words."""
     url = f"sqlite:///{tmp_path / 'sixty.db'}"
     teach(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
     with open_store(url) as store:
@@ -67,7 +67,7 @@ def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:
 
 
 def sixty(folder: Path) -> Path:
-    """Write sixty pairs of two to twelve words; some have words that no other pair has, and some words no link."""
+    """Write sixty pairs of two to twelve words; some words occur in one pair only, and some have no link."""
     random = np.random.default_rng(1)
     lines = []
     for number in range(60):
@@ -91,7 +91,7 @@ def sixty(folder: Path) -> Path:
 
 
 def leave_out(learned: Store, pairs: Iterable[int]) -> None:
-    """Withdraw these pairs, one after the other, and see that their scores stay as they were."""
+    """Withdraw these pairs one by one, and check that their scores do not change."""
     for pair in pairs:
         [row] = learned.pairs(pair - 1, 1)
         scorer = Scorer(Learned(learned, lambda *_: None))
@@ -99,7 +99,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
         assert derivation is not None
         GrammarStore(learned).withdraw([row.id])
         without = Scorer(Learned(learned, lambda *_: None))
-        # What words that do not belong look like, and what scores are usual, is learned from all pairs.
+        # The features of misfit words, and typical scores, are learned from all pairs.
         without._classifiers, without._usual = scorer._classifiers, scorer._usual
         found = score_of_text(without, row.source.split(" "), row.target.split(" "))
         links = [(link.source, link.target) for link in own.links]
@@ -111,7 +111,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
             assert mine == theirs or mine.odds == pytest.approx(theirs.odds, abs=1e-6)
 
 
-def test_a_pair_whose_derivation_cannot_be_read_has_a_score(learned: Store, known: Learned) -> None:
+def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known: Learned) -> None:
     rows = list(rows_of(learned))
     scorer = Scorer(known)
     broken = [*rows[:2], rows[2]._replace(current=b"\xff"), *rows[3:]]
@@ -123,7 +123,7 @@ def test_a_pair_whose_derivation_cannot_be_read_has_a_score(learned: Store, know
 
 
 def test_rules_of_scope_three_are_used(learned: Store) -> None:
-    """And larger ones are not: they would take more than O(n³) places on a side."""
+    """Rules of larger scope are not used, because they match more than O(n³) places on a side."""
     before = int(Learned(learned, lambda *_: None).rules.usable.sum())
     with learned.snapshot() as snapshot:
         one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0 and rule.scope < 3]
@@ -133,7 +133,7 @@ def test_rules_of_scope_three_are_used(learned: Store) -> None:
         assert int(Learned(learned, lambda *_: None).rules.usable.sum()) == usable
 
 
-def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(known: Learned) -> None:
+def test_translations_have_more_evidence_than_mismatched_pairs(known: Learned) -> None:
     scorer = Scorer(known)
     right = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["she", "sees", "the", "door"])
     wrong = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["a", "green", "house"])
@@ -142,7 +142,7 @@ def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(
     assert {(link.source, link.target) for link in right.links} >= {(2, 2), (3, 3)}
 
 
-def test_numbers_that_differ_and_copies_are_doubtful(known: Learned) -> None:
+def test_different_numbers_and_copies_are_doubtful(known: Learned) -> None:
     scorer = Scorer(known)
     same = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "17"])
     other = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "71"])
@@ -178,14 +178,14 @@ def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
     ]
 
 
-def test_many_at_once_are_scored_as_one_by_one(learned: Store, known: Learned) -> None:
+def test_scoring_in_a_batch_equals_scoring_one_by_one(learned: Store, known: Learned) -> None:
     scorer = Scorer(known)
     rows = list(rows_of(learned))
     together = scorer.score_stored(rows * 3)
     assert together == [scorer.score_stored([row])[0] for row in rows] * 3
 
 
-def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
+def test_long_pairs_are_cut_where_no_likely_link_is_broken() -> None:
     likely = np.array([(k, k) for k in range(40)], np.int32)
     i, x = cut_of(Piece(0, 40, 0, 40), likely, len(likely))
     assert i == x
@@ -194,7 +194,7 @@ def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
     assert cut_of(Piece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
 
 
-def test_a_pair_that_is_cut_has_a_lower_bound(known: Learned) -> None:
+def test_a_cut_pair_has_a_lower_bound(known: Learned) -> None:
     sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
     whole = score_of_text(Scorer(known), *sides)
     assert (whole.pieces, whole.exact) == (1, True)
@@ -202,7 +202,7 @@ def test_a_pair_that_is_cut_has_a_lower_bound(known: Learned) -> None:
     cut = score_of_text(scorer, *sides)
     assert cut.pieces > 1
     assert not cut.exact
-    # Derivations across the cut are left out.
+    # Derivations across the cut are excluded.
     assert whole.log_probability - 5 < cut.log_probability < whole.log_probability
     assert cut.tokens == whole.tokens
 
@@ -236,7 +236,7 @@ def test_the_command_scores_files(hierogram: Run, learned_url: str, tmp_path: Pa
     assert hierogram("--store", learned_url, "score", "a.fr").code == 2
 
 
-def test_the_examples_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_examples_run(hierogram: Run, learned_url: str) -> None:
     document = (Path(__file__).parents[3] / "docs" / "scores.md").read_text()
     [block] = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)
     for line in block.splitlines():
@@ -245,7 +245,7 @@ def test_the_examples_of_the_document_run(hierogram: Run, learned_url: str) -> N
         assert hierogram("--store", learned_url, *arguments).code == 0
 
 
-def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: str) -> None:
+def test_the_command_stores_and_prints_scores(hierogram: Run, learned_url: str) -> None:
     made = hierogram("--store", learned_url, "score", "--json", "--keep")
     kept = hierogram("--store", learned_url, "score", "--json", "--kept")
     assert made.code == kept.code == 0
@@ -268,7 +268,7 @@ def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: st
     assert hierogram("--store", learned_url, "score", "a", "b", "--keep").code == 2
 
 
-def test_pairs_with_a_word_that_does_not_belong_are_told(hierogram: Run, learned_url: str) -> None:
+def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str) -> None:
     every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
     limit = sorted(worst)[-3]

@@ -226,7 +226,7 @@ def test_a_glossary_has_only_consistent_terms(hierogram: Run, learned_url: str) 
     assert hierogram("--store", learned_url, "export", "--format", "glossary").code != 0
 
 
-def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
                 for line in block.splitlines()]  # fmt: skip
     assert len(commands) == 6

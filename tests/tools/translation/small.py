@@ -1,4 +1,4 @@
-"""A small grammar as a file, and translators with it."""
+"""A small grammar as a file, and translators that use it."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Case mappings by language, and casing that is learned from a corpus."""
+"""Case mappings by language, and casing learned from a corpus."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from hierogram.tools.translation.casing import (
 )
 
 
-def test_casing_is_that_within_sentences() -> None:
+def test_casing_is_learned_within_sentences() -> None:
     casing = learn_casing(
         ["The man saw The Hague .", "the man and Tom", "Tom : The end", "a the", "a the", "see the May"]
     )
@@ -26,13 +26,13 @@ def test_casing_is_that_within_sentences() -> None:
     assert often.within("The") == "the"
 
 
-def test_a_word_that_only_begins_lines_is_lowercase_if_some_line_has_it_so() -> None:
+def test_a_word_seen_only_at_line_starts_is_lowercase_if_any_line_has_it_so() -> None:
     casing = learn_casing(["Peace is here .", "Peace is here .", "peace", "Tom is here ."])
     assert casing.within("Peace") == "peace"
     assert casing.within("Tom") == "Tom"
 
 
-def test_headings_begin_as_those_of_the_corpus_do() -> None:
+def test_headings_start_like_those_of_the_corpus() -> None:
     assert learn_casing(["The house .", "house", "red house", "House"]).capital_fragments is False
     assert learn_casing(["the house .", "House", "Red house", "house"]).capital_fragments is True
     assert learn_casing(["the house ."]).capital_fragments is True
@@ -45,12 +45,12 @@ def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, 
     assert learn_casing([f"x is a {word}"] * 3, "de-AT").nouns is True
 
 
-def test_rules_show_the_case_of_words_that_follow_another_symbol() -> None:
+def test_rules_show_the_case_of_words_after_another_symbol() -> None:
     casing = learn_casing_of_rules(["The", "the", "May", "house"], [0, 3, 2, 4])
     assert [casing.within(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
 
 
-def test_casing_comes_back_from_json() -> None:
+def test_casing_survives_a_json_round_trip() -> None:
     casing = Casing({"may": ("may", "May")}, "en", True, False)
     assert Casing.of_plain(casing.as_plain()) == casing
 
@@ -125,10 +125,10 @@ def test_only_text_in_a_script_with_case_is_in_capitals(text: str, expected: boo
     ("text", "letter"),
     [("« La maison", "L"), ("3 Jungen", ""), ("...la", "l"), ("房子 A", ""), ("ª la", ""), ("", ""), ("ʻĀina", "Ā")],
 )
-def test_a_text_begins_with_a_cased_letter_or_with_none(text: str, letter: str) -> None:
+def test_a_text_starts_with_a_cased_letter_or_none(text: str, letter: str) -> None:
     assert first_cased(text) == letter
 
 
-def test_letters_of_scripts_without_case_have_none() -> None:
+def test_letters_of_scripts_without_case_have_no_case() -> None:
     assert all(map(is_cased, "aЖωԱꙊ𐐀ß"))
     assert not any(map(is_cased, "בحककაᎠあ한字ªʻ1."))

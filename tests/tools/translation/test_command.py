@@ -34,7 +34,7 @@ def test_translations_line_for_line(hierogram: Run, tmp_path: Path, sentences: P
     assert not (tmp_path / "pictures" / "2.svg").exists()
 
 
-def test_lists_and_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+def test_n_best_lists_and_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     grammar = str(grammar_file(tmp_path))
     ran = hierogram("translate", grammar, str(sentences), "--best", "2")
     fields = [line.split(" ||| ") for line in ran.out.splitlines()]
@@ -50,7 +50,7 @@ def test_lists_and_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None
     assert (empty["translation"], empty["candidates"]) == ("", [])
 
 
-def test_weights_change_what_is_chosen(hierogram: Run, tmp_path: Path) -> None:
+def test_weights_change_the_translation(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("maison\n")
     (tmp_path / "w.toml").write_text("[weights]\np_target_given_source = -1\nodd = 2\n")
     ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--weights", "w.toml")
@@ -61,7 +61,7 @@ def test_weights_change_what_is_chosen(hierogram: Run, tmp_path: Path) -> None:
     assert (ran.code, ran.err.strip()) == (3, "hierogram: w.toml: the weight of lm is 'much': it has to be a number")
 
 
-def test_a_packed_grammar_is_the_same(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+def test_a_packed_grammar_translates_the_same(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     grammar = str(grammar_file(tmp_path))
     ran = hierogram("export", "--format", "packed", "--grammar", grammar, "-o", "small.packed")
     assert (ran.code, ran.err.splitlines()[-1]) == (0, "small.packed: 9 rules")
@@ -69,7 +69,7 @@ def test_a_packed_grammar_is_the_same(hierogram: Run, tmp_path: Path, sentences:
     assert packed.out == hierogram("translate", grammar, str(sentences), "--best", "5").out
 
 
-def test_long_lines_are_told(hierogram: Run, tmp_path: Path) -> None:
+def test_long_lines_are_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la " * 250 + "\n")
     ran = hierogram("translate", str(grammar_file(tmp_path)), "in")
     assert ran.out == " ".join(["the"] * 250) + "\n"
@@ -77,7 +77,7 @@ def test_long_lines_are_told(hierogram: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_store_translates_what_it_has_learned(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_a_store_translates_with_its_learned_rules(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la maison verte\n")
     ran = hierogram("--store", learned_url, "translate", "in")
     assert ran.code == 0
@@ -88,7 +88,7 @@ def test_a_store_translates_what_it_has_learned(hierogram: Run, learned_url: str
     assert (ran.code, "two grammars" in ran.err) == (2, True)
 
 
-def test_standard_input_is_translated_as_it_comes(
+def test_standard_input_is_translated_line_by_line(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
@@ -115,7 +115,7 @@ def test_without_a_file_standard_input_is_translated(
         assert f"reading sentences for {named} from standard input; Ctrl-D ends them\n" in ran.err
 
 
-def test_a_missing_file_is_noticed_before_the_grammar_is_read(
+def test_a_missing_file_is_reported_before_the_grammar_is_read(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.tools.translation.opening.open_grammar", None)
@@ -128,7 +128,7 @@ def test_a_missing_file_is_noticed_before_the_grammar_is_read(
 
 
 @pytest.mark.parametrize("content", ["\ufeff" + LINES, LINES.replace("\nla", "\n\ufeffla")])
-def test_byte_order_marks_on_standard_input_are_left_out(
+def test_byte_order_marks_on_standard_input_are_removed(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))

@@ -1,4 +1,4 @@
-"""The translation that is most like the other likely ones."""
+"""Consensus decoding: the translation most similar to the other likely ones."""
 
 from pathlib import Path
 
@@ -19,33 +19,33 @@ words = st.text("abc", min_size=1, max_size=5)
 
 @pytest.mark.slow
 @given(st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=4))
-def test_likeness_is_chrf(texts: list[list[str]]) -> None:
+def test_similarity_is_chrf(texts: list[list[str]]) -> None:
     metric = CHRF(word_order=2)
     lines = [" ".join(text) for text in texts]
     expected = [[metric.sentence_score(line, [reference]).score / 100 for reference in lines] for line in lines]
     assert likenesses(texts) == pytest.approx(np.array(expected))
 
 
-def test_what_has_no_words_is_like_nothing() -> None:
+def test_empty_translations_are_similar_to_nothing() -> None:
     assert likenesses([[], ["a"]]).tolist() == [[0, 0], [0, 1]]
 
 
-def test_the_likeliest_is_not_taken_where_others_agree() -> None:
+def test_the_likeliest_is_not_selected_if_others_agree() -> None:
     texts = [["we", "eat", "bread"], ["she", "has", "bread"], ["she", "has", "sweet", "bread"], ["she", "had", "bread"]]
     assert most_agreed(texts, np.array([0.5, 0.3, 0.0, 0.0])) == 2
-    # By far the likeliest is.
+    # The most probable translation has nearly all of the probability.
     assert most_agreed(texts, np.array([2.0, 0.3, 0.0, 0.0])) == 0
 
 
-def test_only_the_likeliest_are_looked_at() -> None:
+def test_only_the_likeliest_are_compared() -> None:
     texts = [["she", "has", "bread"]] * 9 + [["we", "eat", "tea"]] * CANDIDATES
     assert most_agreed(texts, np.array([0.0] * 9 + [1.0] * CANDIDATES)) == 9
     assert most_agreed(texts, np.array([0.0] * 9 + [-9.0] * CANDIDATES)) == 0
-    # The likeliest stand last.
+    # The likeliest come last.
     assert most_agreed(texts[:8] + texts[9:], np.array([0.0] * (CANDIDATES + 7) + [20.0])) == CANDIDATES + 7
 
 
-def test_one_translation_of_a_small_store_is_agreed_upon(parts: hg.GrammarStore) -> None:
+def test_a_small_store_agrees_on_one_translation(parts: hg.GrammarStore) -> None:
     translator = hg.Decoder(parts).translator()
     several = translator.translate("ninakula samaki tunapenda chai", CANDIDATES, distinct=True)
     scores = np.array([one.score for one in several.candidates])
@@ -59,7 +59,7 @@ def test_one_translation_of_a_small_store_is_agreed_upon(parts: hg.GrammarStore)
     assert one.derivation() == several.derivation(number)
 
 
-def test_a_class_model_has_its_say_but_for_lengths(tmp_path: Path) -> None:
+def test_a_class_model_is_included_except_in_lengths(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("she has bread\nhe has tea\nshe had tea\nwe eat bread\n" * 20)
     hg.lm(tmp_path / "text", tmp_path / "text.lm", tokenized=True)
     classes = open_language_model(str(tmp_path / "text.lm"), Quiet()).classes
@@ -74,7 +74,7 @@ def test_a_class_model_has_its_say_but_for_lengths(tmp_path: Path) -> None:
     assert np.isfinite(with_classes([[]], scores[3:], classes)).all()
 
 
-def test_a_small_store_hears_its_language_models_classes(
+def test_a_small_store_uses_its_language_models_classes(
     parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consensus, "_OF_CLASSES", 9.0)

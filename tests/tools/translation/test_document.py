@@ -1,4 +1,4 @@
-"""What docs/decoding.md shows is what happens."""
+"""The examples and tables of docs/decoding.md are correct."""
 
 import re
 import shlex
@@ -25,12 +25,12 @@ def test_the_example_runs(hierogram: Run, tmp_path: Path) -> None:
     assert (tmp_path / "out.al").read_text() == links + "\n"
 
 
-def test_the_weights_are_those_that_are_taken() -> None:
+def test_the_documented_weights_are_the_accepted_ones() -> None:
     [shown] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     assert tomllib.loads(shown)["weights"] == {name: value for name, value in DEFAULT_WEIGHTS.items() if value}
 
 
-def test_every_option_is_one(hierogram: Run) -> None:
+def test_every_documented_option_exists(hierogram: Run) -> None:
     told = hierogram("translate", "--help").out
     for option in re.findall(r"`(--[a-z-]+)", DOCUMENT.split("## Options")[1]):
         assert option in told or option == "--store", option

@@ -1,4 +1,4 @@
-"""A translator that follows its store: new pairs at once, what is only sampled again after a rest."""
+"""A translator that follows its store: new pairs immediately, resampled pairs at the next reload."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def add(store: Store, folder: Path, line: str) -> None:
     learn(store, sweeps=0)
 
 
-def read_anew(store: Store, **options: Any) -> TranslationGrammar:
+def reload_grammar(store: Store, **options: Any) -> TranslationGrammar:
     with progress("read", "rules") as shown:
         return StoreGrammar(store, ExportOptions(max_scope=2, **options), 2, shown).grammar
 
@@ -46,7 +46,7 @@ Features = dict[tuple[str, str], dict[str, float]]
 
 
 def features_of(grammar: TranslationGrammar) -> Features:
-    """Features of each rule, by its sides."""
+    """The features of each rule, by its sides."""
     found = {}
     for rule in range(grammar.packed.rules):
         source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
@@ -80,18 +80,20 @@ def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
 
 
 @pytest.mark.slow
-def test_what_is_followed_is_what_is_read_anew(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_followed_grammar_equals_a_reloaded_one(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rest(monkeypatch, 0.0)
     follower = Follower(learned, equip(TranslateOptions()))
-    assert_same(follower.now()[0].grammar, read_anew(learned))
+    assert_same(follower.now()[0].grammar, reload_grammar(learned))
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     assert "zut" in wait_for(follower, learned.position()).source_numbers
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
-    assert_same(wait_for(follower, learned.position()), read_anew(learned))
+    assert_same(wait_for(follower, learned.position()), reload_grammar(learned))
     ids = [row.id for row in learned.pairs() if row.source.startswith("zut")]
     assert withdraw_all(learned, ids, lambda _done: None) == 2
     followed = wait_for(follower, learned.position())
-    assert_same(followed, read_anew(learned))
+    assert_same(followed, reload_grammar(learned))
     assert "zut" not in followed.source_numbers
 
 
@@ -112,12 +114,12 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     assert {rule: grown[rule] for rule in before} == before
     new = {rule: values for rule, values in grown.items() if rule not in before}
     assert new.keys() >= {("zut", "darn"), ("zut", "shucks"), ("zap", "house")}
-    # But for compositions, which wait for a whole reading.
-    whole = features_of(read_anew(learned, min_expected=None))
+    # Except for compositions, which wait for a full reload.
+    whole = features_of(reload_grammar(learned, min_expected=None))
     for rule, values in new.items():
         for name, value in values.items():
             if name.startswith("p_"):
-                # The share of a side among all uses is that of the last whole reading.
+                # The share of a side among all uses is that of the last full reload.
                 assert value == pytest.approx(whole[rule][name], abs=0.7), (rule, name)
             else:
                 assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)
@@ -127,7 +129,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
+def test_rules_of_new_pairs_outlive_a_reload_that_started_before_them(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 0.0)
@@ -158,9 +160,7 @@ def test_rules_of_new_pairs_outlive_a_whole_reading_that_began_before_them(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_what_is_only_sampled_again_waits_for_a_rest(
-    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest(monkeypatch, 1e6)
     follower = Follower(learned, equip(TranslateOptions()))
     _, first = follower.now()
@@ -177,7 +177,7 @@ def test_what_is_only_sampled_again_waits_for_a_rest(
 
 
 @pytest.mark.database("sqlite")
-def test_what_cannot_be_added_comes_with_the_next_whole_reading(
+def test_changes_that_cannot_be_added_wait_for_the_next_reload(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 0.0)

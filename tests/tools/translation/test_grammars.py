@@ -1,4 +1,4 @@
-"""The grammar of a store: weights for translating, means of all pairs, or one draw."""
+"""The grammar of a store: translation weights, means of all pairs, or one draw."""
 
 import math
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
     means = counts(learned, ExportOptions(max_scope=2, posterior_mean=True))
     assert set(means) < set(default)
-    # A pair that has no means yet counts by its present derivation.
+    # A pair without means counts with its present derivation.
     assert means["zut", "darn"] == 1
     assert set(means) == {sides for sides, rule in rules.items() if rule.expected_uses}
     assert any(0 < count < 1 for count in means.values())
@@ -69,7 +69,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
 
 
 def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path) -> None:
-    """Features that come as columns of numbers are those that come as text, and translate alike."""
+    """Features read from columns equal those read from text, and translate the same."""
     options = ExportOptions(max_scope=2, format="parquet")
     path = tmp_path / "grammar.parquet"
     export(learned, path, options)
@@ -81,7 +81,7 @@ def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path)
     assert (stored.circular, stored.wide, stored.texts) == (read.circular, read.wide, read.texts)
     assert stored.packed.rules > 10
     for name, one, other in zip(stored.packed._fields, stored.packed, read.packed, strict=True):
-        # Text is read as a number with an error of the last digit.
+        # Numbers in text have an error in the last digit.
         np.testing.assert_allclose(one, other, rtol=1e-13 if name == "features" else 0, err_msg=name)
     translators = [equip(TranslateOptions()).translator(grammar) for grammar in (stored, read)]
     for row in learned.pairs():

@@ -1,4 +1,4 @@
-"""Lengths that are fitted: the weight of words is sought for each sentence."""
+"""Length fitting: the word weight is searched for each sentence."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ WORDS, LETTERS = 20, 5
 
 @dataclass
 class Decoders:
-    """Stand-ins for decoders: lengths by the weight that is added, what was asked for, and what was taken."""
+    """Stand-ins for decoders: lengths by the added weight, the requested weights, and the selected one."""
 
     length: Any
     asked: list[float] = field(default_factory=list)
@@ -45,13 +45,13 @@ def _decoded(decoders: Decoders, ratio: float) -> int:
     return int(found.outputs.word_start[1])
 
 
-def test_a_translation_that_is_long_enough_is_taken_at_once() -> None:
+def test_a_translation_that_is_long_enough_is_kept() -> None:
     decoders = Decoders(lambda more: 20)
     assert _decoded(decoders, 1.05) == 20
     assert decoders.asked == [0.0]
 
 
-def test_a_translation_that_is_too_long_stays_as_it_is() -> None:
+def test_a_translation_that_is_too_long_is_kept() -> None:
     decoders = Decoders(lambda more: round(20 * np.exp(more)))
     assert _decoded(decoders, 0.5) == 20
     assert decoders.asked == [0.0]
@@ -64,7 +64,7 @@ def test_the_length_that_is_wanted_is_found(ratio: float) -> None:
     assert len(decoders.asked) <= 6
 
 
-def test_the_nearest_length_is_taken_where_none_is_near_enough() -> None:
+def test_the_nearest_length_is_used_if_none_is_close_enough() -> None:
     decoders = Decoders(lambda more: 10 if more < 0.3 else 41)
     assert _decoded(decoders, 1.2) == 10
     assert _decoded(Decoders(lambda more: 10 if more < 0.3 else 41), 1.4) == 41
@@ -77,7 +77,7 @@ def test_weights_stay_within_bounds() -> None:
     assert all(0 <= more <= HIGHEST * STEP for more in decoders.asked)
 
 
-def test_short_words_are_long_by_their_number() -> None:
+def test_lengths_of_short_words_depend_on_their_number() -> None:
     # Two letters each, where words have five: twenty of them are as long as fourteen usual words.
     decoders = Decoders(lambda more: round(20 * np.exp(more)))
     fitter = LengthFitter(decoders, ["ab"], TextLengths(0.7, LETTERS))
@@ -86,7 +86,7 @@ def test_short_words_are_long_by_their_number() -> None:
     assert decoders.asked == [0.0]
 
 
-def test_a_part_of_a_word_begins_none() -> None:
+def test_subwords_do_not_count_as_words() -> None:
     assert words_begun(["a", f"{PART_MARK}b", "c"]).tolist() == [1, 0, 1]
     fitter = LengthFitter(Decoders(lambda more: 20), ["abc", f"{PART_MARK}d"], TextLengths(1.0, 4.0))
     assert fitter._known.tolist() == [3.5, 0.5]

@@ -18,7 +18,7 @@ GERMAN = learn_casing(["x die Katze und das Haus und die Jungen und spielen und 
 
 
 def recased(source: str, target: str, links: str, casing: Casing, into: Casing = ENGLISH, known: str = "") -> str:
-    """The target words in the case that they get. Without `known` the grammar has all source words in lowercase."""
+    """The recased target words. Without `known` the grammar has all source words in lowercase."""
     words, units = target.split(), source.split()
     linked: list[list[int]] = [[] for _ in units]
     for link in links.split():
@@ -30,7 +30,7 @@ def recased(source: str, target: str, links: str, casing: Casing, into: Casing =
 
 
 def monotone(source: str, target: str, casing: Casing, into: Casing = ENGLISH) -> str:
-    """The target words if word k of the source is linked to word k of the target."""
+    """The recased target words if word k of the source is linked to word k of the target."""
     most = min(len(source.split()), len(target.split()))
     return recased(source, target, " ".join(f"{k}-{k}" for k in range(most)), casing, into)
 
@@ -56,7 +56,7 @@ def test_a_translation_from_a_script_without_case_is_a_sentence(language: str, s
     assert monotone(source, "love is here .", casing_of(language)) == "Love is here ."
 
 
-def test_a_heading_from_a_script_without_case_begins_as_headings_of_the_corpus_do() -> None:
+def test_a_heading_from_a_script_without_case_starts_like_headings_of_the_corpus() -> None:
     casing = Casing(capital_fragments=False)
     assert monotone("爱", "Love", casing_of("zh"), Casing({"love": ("love",)}, "en", capital_fragments=False)) == "love"
     assert monotone("爱", "love", casing_of("zh"), Casing(language="en")) == "Love"
@@ -120,7 +120,7 @@ def test_an_unknown_german_noun_after_a_number_is_not_capitalized() -> None:
     assert recased("3 Unbekannte", "3 strangers", "0-0 1-1", GERMAN, known="3 Unbekannte") == "3 strangers"
 
 
-def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_stands_in_the_source() -> None:
+def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_is_in_the_source() -> None:
     source, target = "il dit : « Le chat noir . »", 'he said : " black cat . "'
     assert recased(source, target, "0-0 1-1 2-2 3-3 5-5 6-4 7-6 8-7", FRENCH) == 'he said : " Black cat . "'
 
@@ -155,12 +155,12 @@ def test_german_nouns_are_capitalized(source: str, target: str, expected: str) -
     assert monotone(source, target, casing_of("en"), GERMAN) == expected
 
 
-def test_an_acronym_that_is_spelled_as_a_word_keeps_its_capitals() -> None:
+def test_an_acronym_spelled_like_a_word_keeps_its_capitals() -> None:
     sources = [SourceWord("la", "la"), SourceWord("IT", "IT")]
     assert Recaser(FRENCH, ENGLISH).recase(["the", "IT"], sources, [[0], [1]]) == ["the", "IT"]
 
 
-def test_a_dutch_sentence_begins_with_the_word_after_its_shortened_one() -> None:
+def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
     assert monotone("Le chat .", "'t ijs .", FRENCH, casing_of("nl")) == "'t IJs ."
 
 

@@ -1,4 +1,4 @@
-"""Rules of every format are read as they were exported; what is wrong is named by file and line."""
+"""Rules of every export format can be read, and errors are named by file and line."""
 
 import gzip
 from pathlib import Path
@@ -40,7 +40,7 @@ def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "thrax", "joshua", "jsonl", "tsv", "parquet"])
 def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
-    """Also from a folder whose name is a partition's in other systems."""
+    """Also from a folder with a name like a partition's in other systems."""
     path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
     table = read(path, format)
     found = {sides(table, rule): rule for rule in range(len(table.columns.features))}
@@ -51,7 +51,7 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
         values = expected(given).values
         for name, value in zip(table.features, table.columns.features[rule], strict=True):
             if values[name] == 0 and BY_NAME[name].lexical:
-                # Products of floors, which the reference has as 0.
+                # Products of floors, which are 0 in the reference.
                 assert value <= np.log(FLOOR) + 1e-3
                 continue
             logarithmic = BY_NAME[name].logarithmic
@@ -76,7 +76,7 @@ def test_compressed_files_are_read_by_their_names(tmp_path: Path, suffix: str) -
     assert len(read(tmp_path / f"rules{suffix}").columns.features) == len(ODD)
 
 
-def test_grammars_of_others_are_read(tmp_path: Path) -> None:
+def test_grammars_of_other_programs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "g.cdec"
     path.write_text(
         "[X] ||| [X,2] de [X,1] ||| [X,1] of [X,2] ||| Own=0.25 EgivenFCoherent=0.5\n"
@@ -99,7 +99,7 @@ def test_grammars_of_others_are_read(tmp_path: Path) -> None:
         ("g.moses", "[X][X3] de [X] ||| of [X][X3] [X] ||| 1 1 1 1 ||| 0-1", r"\[X\]\[X3\]"),
     ],
 )
-def test_a_grammar_with_other_nonterminals_than_x_is_refused(tmp_path: Path, name: str, line: str, symbol: str) -> None:
+def test_a_grammar_with_nonterminals_other_than_x_is_refused(tmp_path: Path, name: str, line: str, symbol: str) -> None:
     (tmp_path / name).write_text(line + "\n")
     with pytest.raises(InputError, match=f"{name}: nonterminal {symbol} is not supported"):
         read(tmp_path / name)
@@ -118,7 +118,7 @@ def test_a_grammar_with_other_nonterminals_than_x_is_refused(tmp_path: Path, nam
         ("[X] ||| la ||| [X,1] ||| Own=1", "do not fit"),
     ],
 )
-def test_what_is_wrong_is_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
+def test_errors_are_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "g.cdec"
     path.write_text("[X] ||| a ||| b ||| Own=1\n\n" + line + "\n[X] ||| c ||| d ||| Own=1\n")
     with pytest.raises(InputError, match=f"g.cdec: line 3: .*{reason}"):
@@ -139,7 +139,7 @@ def test_many_rules_are_read(tmp_path: Path) -> None:
         assert table.columns.features[rule].tolist() == pytest.approx([rule + 0.5, -rule / 1000])
 
 
-def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_unknown_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.txt"
     path.write_text("[X] ||| a ||| b ||| Own=1\n")
     with pytest.raises(InputError, match="give --format"):
@@ -150,12 +150,12 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["g.cdec", "g.jsonl", "g.tsv", "g.parquet"])
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"/{name}: cannot be opened: No such file or directory$"):
         read(tmp_path / name)
 
 
-def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:
+def test_the_binary_format_preserves_the_grammar(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     grammar = packed(read(path, "parquet"), 2)
     assert grammar.wide == 2

@@ -22,14 +22,14 @@ NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), (
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of the test's own; compiled samplers stay where they are."""
+    """A temporary cache folder; compiled samplers keep theirs."""
     monkeypatch.setattr(store_models, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache" / "language-models"
 
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that models are built from."""
+    """The texts from which models are built."""
     texts: list[str] = []
     estimate = store_models.estimate
 
@@ -48,7 +48,7 @@ def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
     return found
 
 
-def test_a_model_has_nearly_all_pairs_and_is_built_again_after_a_tenth_more() -> None:
+def test_a_model_covers_nearly_all_pairs_and_is_rebuilt_after_ten_percent_more() -> None:
     assert [modelled_pairs(pairs) for pairs in (0, 1, 2, 10, 11)] == [0, 1, 2, 10, 11]
     assert len({modelled_pairs(pairs) for pairs in range(1_000, 2_000)}) < 10
     for pairs in range(1, 20_000, 97):
@@ -66,7 +66,7 @@ def test_a_model_is_built_once_from_the_target_sides(learned: Store, built: list
     assert len(built) == 1
 
 
-def test_a_model_is_built_again_when_the_text_changes(learned: Store, built: list[str], cache: Path) -> None:
+def test_a_model_is_rebuilt_when_the_text_changes(learned: Store, built: list[str], cache: Path) -> None:
     first = model_of(learned)
     with hg.open(learned.engine.url.render_as_string(hide_password=False)) as store:
         store.add(NEW)
@@ -79,7 +79,7 @@ def test_a_model_is_built_again_when_the_text_changes(learned: Store, built: lis
 
 
 @pytest.mark.database("sqlite")
-def test_a_damaged_file_is_built_again_and_old_files_are_deleted(
+def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(
     learned: Store, built: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [path] = (model_of(learned), cache)[1].iterdir()
@@ -102,7 +102,7 @@ def test_without_a_cache_folder_the_model_is_in_memory(learned: Store, tmp_path:
 
 
 @pytest.mark.database("sqlite")
-def test_if_no_model_can_be_built_the_store_translates_without_one(
+def test_a_store_translates_without_a_model_if_none_can_be_built(
     learned: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_arguments, **_options):
@@ -116,7 +116,7 @@ def test_if_no_model_can_be_built_the_store_translates_without_one(
 
 
 @pytest.mark.database("sqlite")
-def test_words_that_a_language_model_has_already_are_left_out(tmp_path: Path, built: list[str]) -> None:
+def test_words_in_a_language_model_are_omitted(tmp_path: Path, built: list[str]) -> None:
     with hg.open(tmp_path / "marks.db", create=True) as store:
         store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
         assert model_of(store.store).sentences == 1
@@ -124,7 +124,7 @@ def test_words_that_a_language_model_has_already_are_left_out(tmp_path: Path, bu
 
 
 @pytest.mark.database("sqlite")
-def test_a_store_in_parts_of_words_has_a_model_of_parts_and_of_classes(tmp_path: Path) -> None:
+def test_a_store_with_subwords_has_models_of_subwords_and_classes(tmp_path: Path) -> None:
     with open_store(make_parts(tmp_path)) as store:
         resources = equip(TranslateOptions()).with_model_of(store)
     assert resources.model is not None
@@ -132,7 +132,7 @@ def test_a_store_in_parts_of_words_has_a_model_of_parts_and_of_classes(tmp_path:
 
 
 @pytest.mark.database("sqlite")
-def test_every_door_says_which_language_model_it_has(
+def test_every_interface_names_its_language_model(
     learned_url: str, hierogram: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "text").write_text("la maison\n")

@@ -1,4 +1,4 @@
-"""Text in, text out: capitals, spaces, line ends, numbers; placeholders and tags, each once, where the links say."""
+"""Translation of text: case, spaces, line ends, numbers; placeholders and tags occur once, placed by the links."""
 
 import random
 import re
@@ -45,7 +45,7 @@ RULES = """\
 
 @pytest.fixture
 def translator(tmp_path: Path) -> Translator:
-    """A translator of a grammar in small letters, whose text is divided by rules of French and English."""
+    """A translator with a lowercase grammar and the tokenizers of French and English."""
     made = equipment(tmp_path, with_lm=False)
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
@@ -96,7 +96,7 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
     assert texts.translate(source).text == target
 
 
-def test_sentences_of_too_many_words_are_counted(tmp_path: Path) -> None:
+def test_oversized_sentences_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     made = equipment(tmp_path, with_lm=False, max_words=3)
@@ -116,7 +116,7 @@ def test_sentences_of_too_many_words_are_counted(tmp_path: Path) -> None:
         ("ELLE NE VIENT PAS À LONDRES", "SHE DOES NOT COME À LND"),
     ],
 )
-def test_a_glossary_is_asked_by_the_letters_of_the_text(tmp_path: Path, source: str, target: str) -> None:
+def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     made = equipment(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
@@ -160,12 +160,12 @@ def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: 
         (False, "中国 人", "中 国人"),
     ],
 )
-def test_entries_are_whole_words_where_a_package_finds_words(segmented: bool, words: str, divided: str) -> None:
+def test_entries_are_whole_words_if_a_package_segments_words(segmented: bool, words: str, divided: str) -> None:
     glossary = Glossary({("国人",): (("compatriot",),)}, segmented=segmented)
     assert glossary.divide_words(tuple(words.split())) == tuple(divided.split())
 
 
-def test_syllables_of_tibetan_are_found_with_the_sign_that_ends_them() -> None:
+def test_tibetan_syllables_are_matched_with_their_final_sign() -> None:
     glossary = Glossary({("ཁྱི",): (("dog",),), ("བཀྲ་", "ཤིས"): (("luck",),)})
     assert glossary.divide_words(("བཀྲ་", "ཤིས་", "ཁྱི་", "ཁྱིམ་")) == ("བཀྲ་", "ཤིས", "ཁྱི", "ཁྱིམ་")
 
@@ -203,7 +203,7 @@ def test_spaces_of_passed_through_text_are_kept(texts: TextTranslator, text: str
         ("a < b", "a < b"),
     ],
 )
-def test_what_is_kept_stands_where_the_links_say(texts: TextTranslator, source: str, target: str) -> None:
+def test_text_that_is_kept_is_placed_by_the_links(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source).text == target
 
 
@@ -242,7 +242,7 @@ def test_html_is_translated_to_html(texts: TextTranslator, source: str, target: 
         ("Elle.<sup>a</sup> La maison", "She.<sup>a</sup> The house"),
     ],
 )
-def test_marks_of_footnotes_stay_behind_the_same_word(texts: TextTranslator, source: str, target: str) -> None:
+def test_footnote_marks_stay_after_the_same_word(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source, format="html").text == target
     assert texts.translate(source).text == target
 
@@ -305,7 +305,7 @@ def test_tags_without_words_stay_between_the_same_words(texts: TextTranslator, s
 
 
 class Tags(HTMLParser):
-    """Reads HTML, and fails where a tag does not end what began last."""
+    """Parse HTML, and fail if a tag does not end the most recent open one."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -379,7 +379,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
-def test_strange_text_is_text(translator: Translator) -> None:
+def test_unusual_characters_are_translated(translator: Translator) -> None:
     source = random.Random(9)
     general = TextTranslator(replace_texts(translator, TextPipeline()))
     for number in range(600):
@@ -422,12 +422,12 @@ def test_tags_that_are_crossed_by_links_stay_nested() -> None:
         Tags("".join(map(str, events)))
 
 
-def test_a_mark_is_behind_all_words_of_the_translation_of_its_word() -> None:
+def test_a_mark_follows_all_words_of_the_translation_of_its_word() -> None:
     marks = [Pair("<sup>1</sup>", "", 3, 3)]
     assert "".join(map(str, with_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
 
 
-def test_alternatives_are_other_texts(texts: TextTranslator) -> None:
+def test_alternatives_are_different_texts(texts: TextTranslator) -> None:
     found = texts.translate("La maison. Maison!", alternatives=3)
     assert found.texts[0] == "The house. House!"
     assert len(set(found.texts)) == len(found.texts) == 4
@@ -441,7 +441,7 @@ def test_alternatives_are_other_texts(texts: TextTranslator) -> None:
     assert texts.translate("", alternatives=3).candidates == []
 
 
-def test_paragraphs_say_which_words_are_where(texts: TextTranslator) -> None:
+def test_paragraphs_report_word_positions(texts: TextTranslator) -> None:
     found = texts.translate("La maison. Elle\n\nne vient pas")
     assert [paragraph.text for paragraph in found.paragraphs] == ["La maison. Elle", "ne vient pas"]
     for paragraph in found.paragraphs:
@@ -452,7 +452,7 @@ def test_paragraphs_say_which_words_are_where(texts: TextTranslator) -> None:
     assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
 
 
-def test_given_translations_are_taken_in_text(translator: Translator) -> None:
+def test_given_translations_are_used_in_text(translator: Translator) -> None:
     texts = TextTranslator(translator)
     marked = 'Elle, <n translation="at home||home">la maison</n>. <b>Elle</b>'
     assert texts.translate(marked, markup=True).text == "She, at home. <b>She</b>"
@@ -471,7 +471,7 @@ def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
     assert bare.translate("La maison.", format="text").text == "The house."
 
 
-def test_threads_do_not_change_texts(texts: TextTranslator) -> None:
+def test_results_do_not_depend_on_threads(texts: TextTranslator) -> None:
     source = random.Random(8)
     lines = [made_up(source, False) for _ in range(40)]
     one, three = ([found.text for found in texts.translate_all(lines, threads=k)] for k in (1, 3))
@@ -484,7 +484,7 @@ def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: 
     assert texts.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
 
 
-def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Translator) -> None:
+def test_sentences_are_translated_in_the_groups_of_their_pairs(translator: Translator) -> None:
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):
         verses = replace(translator.grammar, lengths=TextLengths(0.0, 0.0, sentences))
@@ -493,7 +493,7 @@ def test_as_many_sentences_are_translated_together_as_pairs_have(translator: Tra
         assert found.text.startswith("She does not come. ")
 
 
-def test_pairs_say_how_many_sentences_they_have(tmp_path: Path) -> None:
+def test_pairs_report_their_number_of_sentences(tmp_path: Path) -> None:
     sources = ["Elle vient.", "Elle vient. Il vient.", "Elle vient... Qui vient? «Moi.»"]
     for more, usual in ((0, 3), (20, 2), (400, 1)):
         with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
@@ -508,7 +508,7 @@ def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Transl
     return changed
 
 
-def test_pairwise_sentences_keep_what_stands_between_them(texts: TextTranslator) -> None:
+def test_pairwise_sentences_keep_the_text_between_them(texts: TextTranslator) -> None:
     for gap in (" ", "  ", "\t", "\n", "\u00a0"):
         found = texts.translate(f"Elle vient.{gap}Elle vient.")
         assert found.text == f"She come.{gap}She come.", repr(gap)

@@ -1,4 +1,4 @@
-"""Sentences in, translations out: words, features, links, derivations, fixed words, long and empty lines."""
+"""Translation of sentences: words, features, links, derivations, fixed words, long and empty lines."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def translator(tmp_path: Path) -> Translator:
     return made.translator(made.grammar(str(grammar_file(tmp_path))))
 
 
-def test_words_move_and_unknown_ones_pass(translator: Translator) -> None:
+def test_words_are_reordered_and_unknown_ones_passed_through(translator: Translator) -> None:
     assert translator.translate("elle ne vient pas").text == "she does not come"
     assert translator.translate("la maison Xyz").text == "the house Xyz"
     assert translator.translate("\tla  maison ").text == "the house"
@@ -24,7 +24,7 @@ def test_words_move_and_unknown_ones_pass(translator: Translator) -> None:
     assert translator.translate("euh").candidates[0].words == ()
 
 
-def test_scores_are_sums_of_weighed_features(translator: Translator, tmp_path: Path) -> None:
+def test_scores_are_sums_of_weighted_features(translator: Translator, tmp_path: Path) -> None:
     weights = equipment(tmp_path).weights
     found = translator.translate("elle ne vient pas la maison blanche Xyz euh", 200)
     assert len(found.candidates) == 12
@@ -99,7 +99,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
         ("#1 is here", ["ONE"]),
     ],
 )
-def test_a_glossary_knows_words_by_the_letters_of_the_text(written: str, found: list[str], tmp_path: Path) -> None:
+def test_a_glossary_ignores_letter_forms_of_the_text(written: str, found: list[str], tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
     words = tuple(written.split())
@@ -109,7 +109,7 @@ def test_a_glossary_knows_words_by_the_letters_of_the_text(written: str, found: 
     assert tuple(word for part in parts for word in part.words) == known
 
 
-def test_markup_is_taken_apart() -> None:
+def test_markup_is_parsed() -> None:
     assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
     assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
 
@@ -131,7 +131,7 @@ def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int)
     assert found._pieces[0].starts[-1] == (mark if mark >= 7 else 9)
 
 
-def test_distinct_translations_have_other_words_each(translator: Translator) -> None:
+def test_distinct_translations_have_different_words(translator: Translator) -> None:
     several = translator.translate("la maison blanche", 20)
     distinct = translator.translate("la maison blanche", 20, distinct=True)
     texts = [one.text for one in several.candidates]
@@ -161,7 +161,7 @@ def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
     assert found.candidates[0].score == pytest.approx(total, abs=1e-9)
 
 
-def test_threads_do_not_matter(translator: Translator) -> None:
+def test_results_do_not_depend_on_threads(translator: Translator) -> None:
     lines = [" ".join(["la maison", "elle", "ne vient pas", "Xyz", "blanche"][: 1 + k % 5]) for k in range(40)]
 
     def shown(found: list[Translation]) -> list[object]:
@@ -172,7 +172,7 @@ def test_threads_do_not_matter(translator: Translator) -> None:
     assert len(one) == 40
 
 
-def test_without_a_language_model_and_with_rules_left_out(tmp_path: Path) -> None:
+def test_without_a_language_model_and_with_omitted_rules(tmp_path: Path) -> None:
     made = equipment(tmp_path, with_lm=False)
     grammar = made.grammar(str(grammar_file(tmp_path)))
     assert (grammar.circular, grammar.wide, grammar.packed.rules) == (1, 1, 9)

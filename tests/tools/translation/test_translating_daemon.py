@@ -1,4 +1,4 @@
-"""A daemon that learns translates by what it has learned, with no restart."""
+"""A learning daemon translates with its current grammar, without a restart."""
 
 import json
 import time
@@ -47,7 +47,7 @@ def test_a_new_pair_is_used_in_translations_within_seconds(serve: Callable[..., 
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_correction_by_libretranslates_protocol_is_the_next_answer_and_teaches(
+def test_a_libretranslate_correction_is_the_next_answer_and_is_learned(
     serve: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'french.db'}"
@@ -63,7 +63,7 @@ def test_a_correction_by_libretranslates_protocol_is_the_next_answer_and_teaches
         assert json.loads(answer.read()) == {"success": True}
     assert client.translate("la girafe", "fr", "en") == "the giraffe"
     assert time.monotonic() - posted < CORRECTED_SECONDS
-    # What is not that text word for word knows it as soon as the pair is sampled.
+    # Text that is not word for word the same benefits once the pair is sampled.
     while "giraffe" not in (found := client.translate("girafe verte", "fr", "en")):
         assert time.monotonic() - posted < PROMISED_SECONDS, found
         time.sleep(0.1)

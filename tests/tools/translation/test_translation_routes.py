@@ -1,4 +1,4 @@
-"""POST /v1/translate: by the store's grammar, which it follows."""
+"""POST /v1/translate: translation with the store's grammar, which is followed."""
 
 import re
 import time
@@ -35,7 +35,7 @@ def test_sentences_are_translated(reading_client: TestClient) -> None:
     assert found["translation"].split()[-1] == "home"
 
 
-def test_raw_text_is_divided_as_the_store_does_it(connect: Connect, corpus: Path, tmp_path: Path) -> None:
+def test_raw_text_is_tokenized_like_the_store(connect: Connect, corpus: Path, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
         ingest(store, source)
@@ -49,14 +49,14 @@ def test_raw_text_is_divided_as_the_store_does_it(connect: Connect, corpus: Path
         assert (own, raw["advice"]) == (by_hand, None)
         said = hand["sentences"][0]["translation"]
         written = said.replace(" ,", ",").replace(" .", ".")
-        # A sentence begins with a capital, also one that begins after a full stop.
+        # A sentence starts with a capital, including after a full stop.
         cased = re.sub(r"(^|\. )([a-z])", lambda found: found[1] + found[2].upper(), written)
         assert raw["sentences"][0]["translation"] == cased
         again = client.post("/v1/translate", json={"sentences": ["la maison , la porte ."]}).json()
         assert '"tokenized": true leaves it as it is' in again["advice"]
 
 
-def test_text_that_should_be_divided_is_answered_with_advice(reading_client: TestClient) -> None:
+def test_text_that_should_be_tokenized_is_answered_with_advice(reading_client: TestClient) -> None:
     body = {"sentences": ["La maison."]}
     assert reading_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
     advice = reading_client.post("/v1/translate", json=body).json()["advice"]
@@ -77,7 +77,7 @@ def test_text_that_should_be_divided_is_answered_with_advice(reading_client: Tes
         ({"sentences": ["la"], "format": "markdown"}, 422),
     ],
 )
-def test_what_is_no_request_is_refused(reading_client: TestClient, body: object, status: int) -> None:
+def test_invalid_requests_are_refused(reading_client: TestClient, body: object, status: int) -> None:
     answer = reading_client.post("/v1/translate", json=body)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
@@ -89,12 +89,12 @@ def test_other_bodies_are_refused(reading_client: TestClient) -> None:
     assert reading_client.post("/v1/translate?best=0", json={"sentences": []}).status_code == 422
 
 
-def test_a_store_that_has_learned_nothing_says_so(empty_client: TestClient) -> None:
+def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
     answer = empty_client.post("/v1/translate", json={"sentences": ["la"]})
     assert (answer.status_code, "nothing is learned yet" in answer.json()["detail"]) == (409, True)
 
 
-def test_a_store_that_has_changed_is_followed(learned: Store, connect: Connect) -> None:
+def test_a_changed_store_is_followed(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned))
 
     def translated() -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Known words that stand in for unknown ones."""
+"""Known words that replace unknown ones."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def _stand_in(word: str, alike: float = 0.7, before: str = "") -> str | None:
         ("", None),
     ],
 )
-def test_words_that_are_spelled_alike_stand_in(word: str, known: str | None) -> None:
+def test_words_of_similar_spelling_are_stand_ins(word: str, known: str | None) -> None:
     assert _stand_in(word) == known
 
 
@@ -45,7 +45,7 @@ def test_words_that_are_spelled_alike_stand_in(word: str, known: str | None) -> 
         ("Wonder", "the", "wonder"),
     ],
 )
-def test_names_are_left_as_they_are(word: str, before: str, known: str | None) -> None:
+def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
     assert _stand_in(word, before=before) == known
 
 

@@ -1,4 +1,4 @@
-"""What the daemon compiles before it says that it is ready is all that a translation needs."""
+"""The daemon compiles everything that a translation needs before it reports that it is ready."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))
 print(sum(map(bool, before.values())))
 """
-"""Prints the names of kernels that a translation compiles after the daemon is ready, and the number before."""
+"""Script that prints the kernels that a translation compiles after the daemon is ready, and the number before."""
 
 
 @pytest.mark.slow

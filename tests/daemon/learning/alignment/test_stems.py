@@ -159,9 +159,7 @@ def test_a_stem_and_a_word_with_equal_letters_have_different_names() -> None:
     assert of_stems == (["mais ", " "], ["x ", " "])
 
 
-def test_stem_counts_exclude_the_pairs_being_aligned(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stem_counts_exclude_the_pairs_being_aligned(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, 0, 40)
     align_pending(store)
     seen = []

@@ -1,4 +1,4 @@
-"""Parse forests into stores: n-best lists and packed forests, and what is done to them before."""
+"""Ingest of parse forests, as n-best lists and packed forests, with their transformations."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def lists(draw: st.DrawFn) -> list[str]:
 
 @pytest.mark.slow
 @given(lists())
-def test_a_forest_is_transformed_as_its_trees_are(texts: list[str]) -> None:
+def test_a_forest_is_transformed_like_its_trees(texts: list[str]) -> None:
     how = Transformations()
     forest = pack([read_parse(text) for text in texts])
     whole = {read_tree(text) for text in trees_of(forest)}
@@ -69,13 +69,13 @@ def test_a_forest_is_transformed_as_its_trees_are(texts: list[str]) -> None:
     assert read_parse(write_parse(changed)).words == changed.words
 
 
-def test_nodes_that_become_the_same_are_one() -> None:
+def test_nodes_that_become_equal_are_merged() -> None:
     forest = read_forest(b"(S (| (NP-SBJ (N a)) (V b))\n   (| (NP=1 (N a)) (V b))\r\n (| (X a) (V b)))")
     changed = cleaned_forest(forest, Transformations())
     assert write_parse(changed) == "(TOP (S (| (NP (N a)) #1=(V b)) (| (X a) (#1))))"
 
 
-def test_signs_of_forests_are_told_from_words_and_labels() -> None:
+def test_forest_notation_is_distinguished_from_words_and_labels() -> None:
     assert all(is_forest(text) for text in (b"(S (| a))", b"(S #1=(A a) b)", b"(S ( #12 ) b)", b"(S (|\n(A a)))"))
     assert not any(is_forest(text) for text in (b"(S (A |) (B #1))", b"(NP|ADVP #1= (A a))", b"(S (# #) (||| a))"))
 
@@ -120,11 +120,11 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
         )
         assert all(row.current is not None for row in rows)
         (tmp_path / "again.txt").write_text(FORESTS.replace("He", "She"))
-        # The forest of the first list, written down.
+        # The forest of the first list in packed notation.
         assert ingest_trees(store, TreebankFile(str(tmp_path / "again.txt"))).totals.duplicates == 1
 
 
-def test_one_tree_a_list_is_what_a_treebank_is(store_url: str, tmp_path: Path) -> None:
+def test_lists_of_one_tree_equal_a_treebank(store_url: str, tmp_path: Path) -> None:
     text = "(S (NP-SBJ (DT the) (NN dog))\n   (VP (VBD slept) (, ,) (NP (-NONE- *))))\n"
     (tmp_path / "trees").write_text(text)
     same = "(TOP (S (NP (DT the) (NN dog)) (VP (VBD slept) (, ,))))\n"
@@ -133,7 +133,7 @@ def test_one_tree_a_list_is_what_a_treebank_is(store_url: str, tmp_path: Path) -
         lists = TreebankFile(str(tmp_path / "lists"), lists=True)
         assert ingest_trees(store, lists, Transformations(unary=COLLAPSE)).lines == 2
         first, second = store.pairs()
-        # Trees that become the same are one.
+        # Trees that become equal are merged.
         assert first.target == second.target
         assert "|" not in first.target
         assert ingest_trees(store, TreebankFile(str(tmp_path / "trees"))).totals.duplicates == 1
@@ -173,7 +173,7 @@ nothing
 """
 
 
-def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_path: Path) -> None:
+def test_invalid_lists_are_recorded_with_line_and_reason(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "lists").write_text(BAD_LISTS)
     with open_store(store_url, create=True, settings=Settings(grammar=TREES, max_tokens=4)) as store:
         done = ingest_trees(store, TreebankFile(str(tmp_path / "lists"), lists=True))
@@ -196,7 +196,7 @@ def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_p
         assert store.pairs()[0].source == "UNK-LC"
 
 
-def test_lists_and_forests_of_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
+def test_lists_and_forests_in_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "forests.txt").write_text(FORESTS)
     ran = hierogram("--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json")
     assert json.loads(ran.out)["reasons"] == {"malformed-tree": 2, "forest-option": 1}

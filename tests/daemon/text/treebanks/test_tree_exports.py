@@ -1,4 +1,4 @@
-"""Tree grammars on their way out: exports, and the command that shows fragments."""
+"""Exports of tree grammars, and the command that shows fragments."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from hierogram.storage.store import open_store
 
 @pytest.fixture
 def url(store_url: str) -> str:
-    """A store that has learned from a small treebank, in which words look like signs, once on each database."""
+    """A store that has learned a small treebank with words that look like notation, once on each database."""
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, [*TREES, "(S (NP (SYM |)) (VP (VBD [X,1]) (NP \\\\back [NN] #1)))"])
         learn(store, sweeps=6)
@@ -34,7 +34,7 @@ def uses(hierogram: Run, url: str) -> dict[str, int]:
 
 
 @pytest.mark.database("sqlite")
-def test_the_usual_export_has_fragments(url: str, hierogram: Run) -> None:
+def test_the_default_export_has_fragments(url: str, hierogram: Run) -> None:
     ran = hierogram("--store", url, "export")
     assert (ran.code, ran.out.split(": ")[0]) == (0, "grammar.fragments.zst"), ran.err
     assert Path("grammar.fragments.zst").read_bytes().startswith(b"\x28\xb5\x2f\xfd")
@@ -68,14 +68,14 @@ def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_formats_of_two_languages_are_refused(url: str, hierogram: Run) -> None:
+def test_bilingual_formats_are_refused(url: str, hierogram: Run) -> None:
     refused = hierogram("--store", url, "export", "-o", "g.txt", "-f", "cdec")
     assert refused.code == 3
     assert "fragments, pcfg" in refused.err
 
 
 @pytest.mark.database("sqlite")
-def test_formats_of_trees_need_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
+def test_tree_formats_need_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "export", "-f", "fragments", "-o", "g.txt").code == 3
 
 

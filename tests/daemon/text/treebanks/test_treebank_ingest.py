@@ -1,4 +1,4 @@
-"""Treebanks into stores, and parsing with what was learned from them."""
+"""Ingest of treebanks, and parsing with the learned grammar."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         assert (again.totals.accepted, again.totals.duplicates) == (0, 4)
 
 
-def test_the_first_trees_settle_words_and_transformations(store_url: str, treebank: str, tmp_path: Path) -> None:
+def test_the_first_trees_determine_words_and_transformations(store_url: str, treebank: str, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("(S (NP (NNS genes)) (VP (VBP saw)))\n" * 3)
     with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
@@ -71,7 +71,7 @@ def test_the_first_trees_settle_words_and_transformations(store_url: str, treeba
             ingest_trees(store, TreebankFile(str(other)), Transformations())
 
 
-def test_a_store_of_pairs_takes_no_trees(store_url: str, treebank: str) -> None:
+def test_a_store_of_pairs_accepts_no_trees(store_url: str, treebank: str) -> None:
     with open_store(store_url, create=True) as store, pytest.raises(WrongKindError, match="--kind trees"):
         ingest_trees(store, TreebankFile(treebank))
 
@@ -93,7 +93,7 @@ def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank
     assert hierogram(*store, "ingest", "--trees", treebank, treebank).code == 2
 
 
-def test_the_commands_of_the_document_run(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, treebank: str, tmp_path: Path) -> None:
     document = (Path(__file__).parents[4] / "docs" / "trees.md").read_text()
     (tmp_path / "sentences.txt").write_text("the dog saw the cat\n")
     (tmp_path / "gold.mrg").write_text("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))\n")
@@ -118,7 +118,7 @@ AMBIGUOUS = """\
 
 @pytest.fixture
 def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
-    """A store that was trained under P_M, once on each database, and a sentence beside it."""
+    """A store trained under P_M, once on each database, next to a sentence."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
     chosen = ("--store", store_url)
@@ -129,9 +129,7 @@ def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
-    hierogram: Run, uniform: str, tmp_path: Path
-) -> None:
+def test_a_store_s_grammar_is_smoothed_with_its_training_base(hierogram: Run, uniform: str, tmp_path: Path) -> None:
     parsed = hierogram("parse", uniform, "text", "--method", "mpd")
     assert "base distribution" not in parsed.err
     assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "uniform").out == parsed.out
@@ -145,7 +143,7 @@ def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
 
 
 @pytest.mark.slow
-def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
+def test_sentences_are_parsed_with_a_store_named_in_any_way(
     hierogram: Run, uniform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = hierogram("parse", uniform, "text").out
@@ -156,7 +154,7 @@ def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
     assert (missing.code, "hierogram.db" in missing.err) == (3, True)
     monkeypatch.setenv("HIEROGRAM_STORE", uniform)
     assert hierogram("parse", "text").out == expected
-    # What is named as a store is one, whatever it looks like.
+    # A value given as a store is one, whatever it looks like.
     assert hierogram("parse", "text", "--store", "trees").code == 2
     monkeypatch.setenv("HIEROGRAM_STORE", "sqlite:///none.db")
     assert hierogram("parse", uniform, "text").out == expected
@@ -165,7 +163,7 @@ def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
     assert hierogram("parse", uniform, "text", "text").code == 2
 
 
-def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -> None:
+def test_each_kind_of_store_names_the_input_it_accepts(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
     (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
     for kind in ("trees", "synchronous"):
@@ -174,14 +172,14 @@ def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -
     assert (pairs.code, pairs.err.count("a store of trees cannot take sentence pairs: offer trees")) == (3, 1)
     trees = hierogram("--store", "synchronous.db", "ingest", "--trees", "t.mrg")
     assert (trees.code, trees.err.count("a store of sentence pairs cannot take trees: offer pairs")) == (3, 1)
-    # Nothing of it was begun.
+    # No batch was started for it.
     for kind in ("trees", "synchronous"):
         with open_store(f"sqlite:///{kind}.db") as store:
             assert store.status().corpora == {}
 
 
 def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
-    """And with its last draw where it is asked: that grammar, too, has all productions of the treebank."""
+    """On request it parses with its last draw, a grammar that also has all productions of the treebank."""
     means, drawn = load_grammar(uniform)[0], load_grammar(uniform, current_sample=True)[0]
     with open_store(uniform) as store, store.snapshot() as snapshot:
         rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
@@ -194,7 +192,7 @@ def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     assert binarize(means).productions() == binarize(drawn).productions()
 
 
-def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:
+def test_a_production_without_a_mean_is_still_used_for_parsing() -> None:
     def counted(*rows: tuple[str, float]) -> list[tuple[Tree, float]]:
         return [(read_tree(text, frontiers=True), uses) for text, uses in rows]
 
@@ -203,7 +201,7 @@ def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:
     assert str(Parser(known, draws=0).parse(["y"], 0).trees["mer"]) == "(TOP (A y))"
 
 
-def test_the_last_draw_is_asked_of_stores_only(hierogram: Run, uniform: str) -> None:
+def test_the_last_draw_is_available_only_for_stores(hierogram: Run, uniform: str) -> None:
     assert hierogram("parse", uniform, "text", "--current-sample").code == 0
     assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
     refused = hierogram("parse", "grammar.txt", "text", "--current-sample")

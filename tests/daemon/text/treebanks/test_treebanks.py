@@ -1,4 +1,4 @@
-"""Trees in brackets: read, transformed and restored; what is no tree is told with its place."""
+"""Trees in brackets: read, transformed and restored; invalid trees are reported with their place."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ TREES = st.recursive(st.builds(lambda label, word: Tree(label, (word,)), LABELS,
 
 
 @given(TREES)
-def test_a_tree_is_read_as_it_is_written(tree: Tree) -> None:
+def test_a_tree_survives_a_round_trip(tree: Tree) -> None:
     assert read_tree(str(tree)) == tree
 
 
@@ -50,13 +50,14 @@ def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
         return ours.label == theirs.label() and all(same(*children) for children in below)
 
     text = str(tree)
-    # nltk divides at every Unicode space, we at those that divide tokens elsewhere too; and it takes back escapes.
+    # nltk splits at every Unicode space, this reader only at those that separate tokens elsewhere; it also undoes
+    # escapes.
     if not any((letter.isspace() and letter != " ") or letter == "\\" for letter in text):
         assert same(tree, nltk.Tree.fromstring(text))
 
 
 @given(st.text("()SNab- ", max_size=30))
-def test_any_text_is_a_tree_or_a_fault(text: str) -> None:
+def test_any_text_is_a_tree_or_an_error(text: str) -> None:
     try:
         tree = read_tree(text)
     except RejectionError:
@@ -65,7 +66,7 @@ def test_any_text_is_a_tree_or_a_fault(text: str) -> None:
     assert words_of(tree)
 
 
-def test_depth_has_no_bound() -> None:
+def test_depth_is_unlimited() -> None:
     deep = read_tree("(A " * 20_000 + "a" + ")" * 20_000)
     assert sum(1 for _ in preorder(deep)) == 20_001
     assert str(cleaned(deep, Transformations())) == "(TOP (A a))"
@@ -96,7 +97,7 @@ def test_bad_brackets_are_explained(text: str, message: str) -> None:
     assert message in str(rejection.value)
 
 
-def test_trees_stand_on_one_line_or_on_several() -> None:
+def test_trees_may_be_on_one_line_or_several() -> None:
     lines = [b"( (S (NP a)", b"     (VP b)) )", b"", b"(S (NP", b"(S c)", b"junk", b"(S d)"]
     texts = [(text.line, text.content) for text in tree_texts([lines[:3], lines[3:]])]
     assert texts == [
@@ -108,7 +109,7 @@ def test_trees_stand_on_one_line_or_on_several() -> None:
     ]
 
 
-def test_a_malformed_tree_of_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_malformed_tree_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "trees.mrg"
     path.write_text("( (S (NP a)\n   (VP b)))\n(S (NP c)\n")
     assert [str(tree) for tree in read_trees(str(path), limit=1)] == ["( (S (NP a) (VP b)))"]
@@ -116,7 +117,7 @@ def test_a_malformed_tree_of_a_file_is_told_with_its_line(tmp_path: Path) -> Non
         read_trees(str(path))
 
 
-def test_functions_traces_and_repeated_labels_go() -> None:
+def test_functions_traces_and_repeated_labels_are_removed() -> None:
     tree = read_tree(
         "( (S (NP-SBJ-1 (NP=2 (PRP They))) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB go))))) (. .)))"
     )
@@ -146,7 +147,7 @@ def test_transformations_can_be_undone(tree: Tree, unary: str) -> None:
     assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
 
 
-def test_trees_that_cannot_be_transformed_are_faults() -> None:
+def test_trees_that_cannot_be_transformed_are_errors() -> None:
     how = Transformations()
     for text, reason in (
         ("(S (NP (-NONE- *)))", "empty-side"),
@@ -164,7 +165,7 @@ def test_trees_that_cannot_be_transformed_are_faults() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"unary": "no"}, {"root": "@A"}, {"root": ""}, {"rare": -1}])
-def test_transformations_that_are_none_are_refused(bad: dict[str, Any]) -> None:
+def test_invalid_transformations_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Transformations(**bad)
 
@@ -195,11 +196,11 @@ def test_labels_lose_their_tags() -> None:
         ("%", 2, "UNK"),
     ],
 )
-def test_unknown_words_are_classed_by_how_they_look(word: str, position: int, expected: str) -> None:
+def test_unknown_words_are_classed_by_their_form(word: str, position: int, expected: str) -> None:
     assert word_class(word, position, {"striatal"}) == expected
 
 
-def test_classes_grow_coarser_until_none_is_left() -> None:
+def test_classes_become_coarser_until_none_is_left() -> None:
     found: str | None = "UNK-LC-DASH-s"
     chain = []
     while found:

@@ -1,4 +1,4 @@
-"""`GET /v1/events`: pages, and streams that begin where a client left off."""
+"""`GET /v1/events`: pages, and streams that resume where a client left off."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ def use(store: Store, *names: str, uses: int = 10) -> None:
     commit(store, [], [delta(name, name.upper(), 0, uses) for name in names])
 
 
-def test_pages_follow_each_other(client: TestClient, store: Store) -> None:
+def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
     use(store, "a", "b", "c")
     first = client.get("/v1/events", params={"limit": 2}).json()
     assert [event["source"] for event in first["events"]] == ["a", "b"]
@@ -41,7 +41,7 @@ def test_pages_follow_each_other(client: TestClient, store: Store) -> None:
     assert (gone["events"], gone["next"]) == ([], 3)
 
 
-def test_who_comes_too_late_is_told_so(client: TestClient, store: Store) -> None:
+def test_a_late_client_learns_that_events_are_missing(client: TestClient, store: Store) -> None:
     use(store, "a", "b", "c")
     store.keep_events(1)
     answer = client.get("/v1/events", params={"after": 0})
@@ -50,7 +50,7 @@ def test_who_comes_too_late_is_told_so(client: TestClient, store: Store) -> None
     assert client.get("/v1/events").json()["events"][0]["id"] == 3
 
 
-def test_what_cannot_be_is_refused(client: TestClient) -> None:
+def test_invalid_parameters_are_refused(client: TestClient) -> None:
     for query in ("after=-1", "limit=0", "limit=1001", "kind=new", "after=x"):
         assert client.get(f"/v1/events?{query}").status_code == 422, query
     assert client.get("/v1/events", headers={**STREAM, "Last-Event-ID": "x"}).status_code == 400
@@ -70,7 +70,7 @@ def running(streamed: Store) -> Iterator[Running]:
 
 
 class Stream:
-    """The events of a stream, as its specification has them."""
+    """The events of a stream, parsed as its specification says."""
 
     def __init__(self, running: Running, query: str = "", **headers: str) -> None:
         host, port = running.loop.address or ("", 0)
@@ -81,7 +81,7 @@ class Stream:
         self.read = self.answer.iter_lines()
 
     def next(self) -> dict[str, str]:
-        """The next event; comments are left out."""
+        """The next event, skipping comments."""
         fields: dict[str, str] = {}
         for line in self.read:
             if not line and fields:
@@ -95,7 +95,7 @@ class Stream:
         self.lines.__exit__(None, None, None)
 
 
-def test_a_stream_tells_what_comes(running: Running, streamed: Store) -> None:
+def test_a_stream_sends_new_events(running: Running, streamed: Store) -> None:
     use(streamed, "a", "b")
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")
@@ -110,16 +110,16 @@ def test_a_stream_tells_what_comes(running: Running, streamed: Store) -> None:
         stream.close()
 
 
-# A stream that skipped an event would wait for it for as long as a test may take.
+# A stream that skipped an event would wait for it as long as a test may take.
 @pytest.mark.timeout(60)
-def test_a_stream_has_all_of_more_than_a_look(running: Running, streamed: Store) -> None:
+def test_a_stream_sends_more_than_one_batch(running: Running, streamed: Store) -> None:
     use(streamed, *(f"w{n}" for n in range(events._A_LOOK + 1)))
     stream = Stream(running, "?after=0")
     assert [int(stream.next()["id"]) for _ in range(events._A_LOOK + 1)] == list(range(1, events._A_LOOK + 2))
     stream.close()
 
 
-def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running, streamed: Store) -> None:
+def test_a_stream_of_selected_kinds_and_a_late_one(running: Running, streamed: Store) -> None:
     use(streamed, "a", "b", "c")
     use(streamed, "a", uses=-10)
     gone = Stream(running, "?after=0&kind=rule-gone")
@@ -153,7 +153,7 @@ def test_streams_end_with_the_daemon_and_with_their_clients(
     assert first.next() == {}
 
 
-def test_streams_that_begin_at_once_are_counted(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
     asked = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a store holds is text to a page, whatever it looks like."""
+"""Stored values are shown as text, whatever they contain."""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -27,7 +27,7 @@ ALLOWED = {
 
 
 class Seen(NamedTuple):
-    """What a browser makes of a page: its tags, its scripts, its texts."""
+    """Contents of a page as a browser parses it: tags, scripts, texts."""
 
     tags: set[str]
     scripts: int
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 class Reading(HTMLParser):
-    """Reads a page as a browser does."""
+    """Parse a page like a browser."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Reading(HTMLParser):
 
 
 def check(client: TestClient, tokens: list[str]) -> None:
-    """Every page with the tokens on it is as it should be, and shows them."""
+    """Check that every page with the tokens contains nothing unexpected and shows them."""
     for token in tokens:
         escaped = "\\_" if token == "_" else token
         for path, values in (("/search", {"q": escaped, "side": "source"}), ("/word", {"token": token})):
@@ -74,7 +74,7 @@ def check(client: TestClient, tokens: list[str]) -> None:
 
 @pytest.fixture
 def odd_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Iterator[TestClient]:
-    """A client of a store whose words are odd, once on each database."""
+    """A client of a store with odd words, once on each database."""
 
     def make(url: str) -> None:
         with open_store(url, create=True, settings=QUICK) as store:

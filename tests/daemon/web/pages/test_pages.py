@@ -1,4 +1,4 @@
-"""Every page answers, as HTML and as JSON, says its SQL, and lets nothing in that it should not."""
+"""Every page is served as HTML and JSON, shows its SQL, and accepts nothing that it should not."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ from hierogram.storage.store import Store, open_store
 TOKEN = "a token of some length"
 HTML = {"Accept": "text/html"}
 AT_ONCE = 10
-"""Statements in one question, which has a bound on its length."""
+"""Statements in one query, whose length is limited."""
 RULE = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
 PAGES = [
     "/", "/search?q=maison", "/search?q=ne+_+pas", "/search?q=maison&order=surprise&min_count=1&max_scope=3",
@@ -40,7 +40,7 @@ PAGES = [
 
 
 class Checked(HTMLParser):
-    """Reads a page, and notes what a page must not have."""
+    """Parse a page and record forbidden contents."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def browser(reading_url: str) -> Iterator[TestClient]:
 
 
 @pytest.mark.slow
-def test_every_page_is_sound(reading_client: TestClient, browser: TestClient) -> None:
+def test_every_page_is_valid(reading_client: TestClient, browser: TestClient) -> None:
     for client in (reading_client, browser):
         for path in PAGES:
             page = client.get(path, headers=HTML)
@@ -89,7 +89,7 @@ def test_every_page_is_sound(reading_client: TestClient, browser: TestClient) ->
 
 
 @pytest.mark.slow
-def test_every_page_has_a_twin_and_says_its_sql(reading_client: TestClient) -> None:
+def test_every_page_has_a_json_version_and_shows_its_sql(reading_client: TestClient) -> None:
     statements: list[str] = []
     for path in PAGES:
         page = reading_client.get(path, headers=HTML).text
@@ -106,7 +106,7 @@ def test_every_page_has_a_twin_and_says_its_sql(reading_client: TestClient) -> N
 
 
 def rows_found(client: TestClient, statements: list[str]) -> list[int]:
-    """Asks many statements in one question, as each takes a process; returns how many rows each finds."""
+    """Run many statements in one query, because each query takes a process; return the number of rows of each."""
     found: list[int] = []
     for first in range(0, len(statements), AT_ONCE):
         part = statements[first : first + AT_ONCE]
@@ -123,7 +123,7 @@ def now_stored(client: TestClient) -> dict[str, int]:
     return client.get("/now.json").json()["store"]["pairs"]
 
 
-def test_what_pages_say(reading_client: TestClient) -> None:
+def test_contents_of_pages(reading_client: TestClient) -> None:
     found = reading_client.get("/search.json?q=ne+_+pas").json()
     assert {"source": "ne [X,1] pas", "target": "not [X,1]"}.items() <= found["rules"][0].items()
     rule = reading_client.get(f"/rule.json?{RULE}").json()
@@ -158,7 +158,7 @@ def test_what_pages_say(reading_client: TestClient) -> None:
     assert {loop["name"] for loop in now["daemon"]["loops"]} == {"ingest", "resample"}
 
 
-def test_a_concordance_by_the_index_and_by_texts_is_the_same(learned: Store, learned_client: TestClient) -> None:
+def test_a_concordance_is_the_same_with_and_without_the_index(learned: Store, learned_client: TestClient) -> None:
     by_index = learned_client.get(f"/rule/pairs.json?{RULE}").json()
     assert by_index["indexed"]
     query(learned.engine.url.render_as_string(hide_password=False), "DELETE FROM rule_pairs")
@@ -170,7 +170,7 @@ def test_a_concordance_by_the_index_and_by_texts_is_the_same(learned: Store, lea
     assert later["lines"] == by_index["lines"][1:]
 
 
-def test_the_empty_store_says_what_to_do(empty_client: TestClient) -> None:
+def test_the_pages_of_an_empty_store_say_what_to_do(empty_client: TestClient) -> None:
     page = empty_client.get("/", headers=HTML).text
     assert "The store is empty" in page
     assert "hierogram --store" in page
@@ -190,7 +190,7 @@ def test_the_empty_store_says_what_to_do(empty_client: TestClient) -> None:
         ("/ask.json?sql=DELETE+FROM+rules", 422), ("/ask.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(reading_client: TestClient, path: str, status: int) -> None:
+def test_errors_are_shown(reading_client: TestClient, path: str, status: int) -> None:
     answer = reading_client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     if "." not in path.split("?")[0]:
@@ -212,7 +212,7 @@ ODD = [
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/search?q=", "/word?token=", "/search?match=whole&order=surprise&q=",
                                   "/rule?source=", "/rule/pairs?target="])  # fmt: skip
-def test_whatever_is_typed_is_answered(reading_client: TestClient, path: str) -> None:
+def test_any_typed_text_is_answered(reading_client: TestClient, path: str) -> None:
     @settings(max_examples=30, deadline=None)
     @given(
         st.one_of(
@@ -248,12 +248,12 @@ def test_no_number_is_too_large(reading_client: TestClient, number: str) -> None
 
 
 @pytest.mark.parametrize("number", ["9" * 20, "-1", "1.5", "many"])
-def test_a_filter_says_which_numbers_it_takes(reading_client: TestClient, number: str) -> None:
+def test_a_filter_says_which_numbers_it_accepts(reading_client: TestClient, number: str) -> None:
     detail = reading_client.get("/search.json", params={"q": "maison", "min_count": number}).json()["detail"]
     assert detail == f"min_count: is a whole number from 0 to 9,223,372,036,854,775,807, not {number!r}"
 
 
-def test_words_are_found_however_they_are_spelled(reading_client: TestClient) -> None:
+def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
     for typed in ("MAISON", "Maïson", "mai\u0308son"):
         found = reading_client.get("/search.json", params={"q": typed}).json()
         assert found["readings"][0] == "maison"
@@ -272,7 +272,7 @@ def test_words_are_found_however_they_are_spelled(reading_client: TestClient) ->
     assert reading_client.get("/word.json?token=Maison").json()["like_words"] == ["maison"]
 
 
-def test_questions_as_csv_and_json(reading_client: TestClient) -> None:
+def test_queries_as_csv_and_json(reading_client: TestClient) -> None:
     sql = "SELECT source, count FROM rules WHERE count > 0 ORDER BY count DESC, source, target"
     page = reading_client.get("/ask", params={"sql": sql}, headers=HTML).text
     rows = reading_client.get("/ask.json", params={"sql": sql}).json()
@@ -286,7 +286,7 @@ def test_questions_as_csv_and_json(reading_client: TestClient) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
+def test_truncation_is_shown(learned: Store, connect: Connect) -> None:
     learned_client = connect(FakeService(learned), sql_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
@@ -301,7 +301,7 @@ def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
 
 
 @pytest.mark.slow
-def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> None:
+def test_slow_queries_free_their_slot(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), sql_seconds=0.3)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"
     for path in ("/ask", "/ask.json", "/ask.csv"):
@@ -310,7 +310,7 @@ def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> No
         assert "takes more than 0.3 s" in answer.text
 
 
-def test_asking_on_postgres_needs_a_role_of_its_own(learned: Store, connect: Connect) -> None:
+def test_queries_on_postgres_need_a_separate_role(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), sql_url=None)
     page = client.get("/ask", headers=HTML)
     assert page.status_code == 200
@@ -325,8 +325,8 @@ def test_asking_on_postgres_needs_a_role_of_its_own(learned: Store, connect: Con
     assert "secret" not in str(refused.value.errors()[0]["msg"])
 
 
-def test_the_cookbook_is_that_of_the_document() -> None:
-    """Tests of that document run them on both databases."""
+def test_the_cookbook_matches_the_document() -> None:
+    """The tests of that document run its queries on both databases."""
     document = (Path(__file__).parents[4] / "docs" / "sql.md").read_text()
     questions = document.split("## Questions")[1].split("\n## ")[0]
     assert [recipe.sql for recipe in cookbook()] == [
@@ -336,7 +336,7 @@ def test_the_cookbook_is_that_of_the_document() -> None:
 
 
 @pytest.mark.slow
-def test_questions_are_about_this_store(reading_client: TestClient) -> None:
+def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
     told = reading_client.get("/ask.json").json()
     ours = [recipe["sql"] for recipe in told["cookbook"]]
     assert len(ours) == len(cookbook())
@@ -352,7 +352,7 @@ def test_questions_are_about_this_store(reading_client: TestClient) -> None:
     asked = reading_client.get("/ask.json", params={"sql": f"SELECT * FROM (SELECT 0 AS zero) AS zero {beside}"})
     found = iter(asked.json()["columns"][1:])
     for columns in tables.values():
-        # A column that a migration added stands last on Postgres.
+        # A column that a migration added is last on Postgres.
         assert sorted(islice(found, len(columns))) == sorted(columns)
     assert list(found) == []
     page = reading_client.get("/ask", headers=HTML).text
@@ -368,7 +368,7 @@ TREEBANK = [
 
 @pytest.fixture
 def tree_client(store_url: str, connect: Connect) -> Iterator[TestClient]:
-    """A client of a store of trees, once on each database."""
+    """A client of a tree store, once on each database."""
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.records import Settings
 
@@ -411,7 +411,7 @@ def test_trees_are_called_trees(tree_client: TestClient) -> None:
     assert lines["dispersion"]["holding"] == 2
 
 
-def test_the_curve_compares_what_can_be_compared(store: Store, connect: Connect) -> None:
+def test_the_curve_compares_only_comparable_values(store: Store, connect: Connect) -> None:
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("corpus", "file", "bars")
@@ -432,7 +432,7 @@ def test_the_curve_compares_what_can_be_compared(store: Store, connect: Connect)
 
 
 @pytest.mark.database("sqlite")
-def test_a_page_of_another_site_asks_in_vain(learned_client: TestClient, learned: Store) -> None:
+def test_forms_of_other_sites_are_refused(learned_client: TestClient, learned: Store) -> None:
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example.org"}, {"Origin": "null"}):
         assert learned_client.get("/ask?sql=SELECT+1", headers=HTML | headers).status_code == 403
         action = "/pairs/1/withdraw"
@@ -443,7 +443,7 @@ def test_a_page_of_another_site_asks_in_vain(learned_client: TestClient, learned
     assert learned.find_pair(1) is not None
 
 
-def test_a_pair_is_withdrawn_by_its_own_form_alone(learned_client: TestClient, learned: Store) -> None:
+def test_a_pair_can_be_withdrawn_only_by_its_own_form(learned_client: TestClient, learned: Store) -> None:
     page = learned_client.get("/pairs/1/withdraw", headers=HTML)
     assert page.status_code == 200
     [token] = re.findall(r'name="form_token" value="(\w+)"', page.text)
@@ -460,7 +460,7 @@ def test_a_pair_is_withdrawn_by_its_own_form_alone(learned_client: TestClient, l
     assert learned.integrity() == []
 
 
-def test_only_a_pair_that_someone_wants_out_is_leaving(learned_client: TestClient, learned: Store) -> None:
+def test_only_a_pair_with_a_request_is_shown_as_pending_withdrawal(learned_client: TestClient, learned: Store) -> None:
     there = learned_client.get("/withdrawn/1", headers=HTML, follow_redirects=False)
     assert (there.status_code, there.headers["location"]) == (303, "/pairs/1")
     learned.request_withdrawals([1])
@@ -468,7 +468,7 @@ def test_only_a_pair_that_someone_wants_out_is_leaving(learned_client: TestClien
     assert learned_client.get("/withdrawn/99", headers=HTML).status_code == 404
 
 
-def test_nothing_leaves_where_no_daemon_is(browser: TestClient) -> None:
+def test_nothing_is_withdrawn_without_a_daemon(browser: TestClient) -> None:
     assert "Withdraw" not in browser.get("/pairs/1", headers=HTML).text
     assert browser.get("/pairs/1/withdraw", headers=HTML).status_code == 403
     assert browser.post("/pairs/1/withdraw", data={"form_token": "x"}).status_code == 403
@@ -476,7 +476,7 @@ def test_nothing_leaves_where_no_daemon_is(browser: TestClient) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
+def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     assert client.get("/search?q=maison").status_code == 401
     asked = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
@@ -491,7 +491,7 @@ def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert TOKEN not in cookie
     assert client.get("/now", headers=HTML).status_code == 200
-    # The cookie is for pages; programs show the token.
+    # The cookie is only for pages; programs send the token.
     assert client.get("/v1/status").status_code == 401
     assert client.request("DELETE", "/v1/pairs/1").status_code == 401
     assert client.get("/now", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
@@ -504,13 +504,13 @@ def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("place", ["//evil.example.org", "https://evil.example.org", "/\\evil", "evil", "/a\nb"])
-def test_nobody_is_led_elsewhere(learned: Store, connect: Connect, place: str) -> None:
+def test_redirects_stay_on_the_site(learned: Store, connect: Connect, place: str) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     answer = client.post("/enter", data={"token": TOKEN, "next": place}, follow_redirects=False)
     assert answer.headers["location"] == "/"
 
 
-def test_a_cookie_ends_and_cannot_be_made_up() -> None:
+def test_a_cookie_expires_and_cannot_be_forged() -> None:
     from hierogram.daemon.web.protocol.sessions import LASTS_SECONDS, Sessions
 
     now = time.time()
@@ -530,7 +530,7 @@ def test_a_cookie_ends_and_cannot_be_made_up() -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
+def test_pages_can_be_switched_off(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), pages=False)
     assert client.get("/", headers=HTML).status_code == 404
     assert client.get("/v1/status").status_code == 200
@@ -539,7 +539,7 @@ def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
     assert "/ask" not in without_asking.get("/", headers=HTML).text
 
 
-def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
+def test_the_history_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
     [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
     assert "No change since yesterday" in learned_client.get(f"/rule?{RULE}", headers=HTML).text
     today = time.strftime("%Y-%m-%d", time.gmtime())
@@ -556,7 +556,7 @@ def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClien
 
 
 @pytest.mark.database("sqlite")
-def test_notes_on_an_input_are_shown_beside_it(store: Store, store_url: str) -> None:
+def test_notes_on_an_input_are_shown_next_to_it(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("news", "a.fr + a.en", "parallel")
     store.finish_ingest(batch, notes=["escaped: words such as <b>", "swapped-sides: the other way round"])
     with Reader(store_url) as reader:

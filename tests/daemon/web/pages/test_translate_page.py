@@ -1,4 +1,4 @@
-"""The page on which people translate, over HTTP: what it shows, and what becomes of a correction."""
+"""The translation page over HTTP: its contents, and the handling of corrections."""
 
 import html
 import re
@@ -53,7 +53,7 @@ def test_a_text_is_shown_with_its_links_and_rules(reading_client: TestClient) ->
         assert all(word in phrase["translation"] for word in spoken)
 
 
-def test_near_pairs_are_shown(reading_client: TestClient) -> None:
+def test_similar_pairs_are_shown(reading_client: TestClient) -> None:
     found = reading_client.get("/translate/near.json", params={"q": "La maison verte"}).json()
     assert any("maison" in pair["source"] for pair in found["pairs"])
     page = reading_client.get("/translate/near", params={"q": "La maison verte"}).text
@@ -61,7 +61,7 @@ def test_near_pairs_are_shown(reading_client: TestClient) -> None:
     assert reading_client.get("/translate/near.json", params={"q": ""}).json()["pairs"] == []
 
 
-def test_a_correction_is_a_pair_at_once(learned: Store, learned_client: TestClient) -> None:
+def test_a_correction_becomes_a_pair_immediately(learned: Store, learned_client: TestClient) -> None:
     values = form_of(learned_client.get("/translate", params={"q": "Zut, la maison."}).text)
     assert values["source"] == "Zut, la maison."
     before = learned.count_pairs()
@@ -87,7 +87,7 @@ def test_a_form_of_another_site_corrects_nothing(learned: Store, learned_client:
     assert learned.count_pairs() == before
 
 
-def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect, corpus: Path, tmp_path: Path) -> None:
+def test_a_tokenizing_store_accepts_corrections_as_text(connect: Connect, corpus: Path, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
         ingest(store, source)
@@ -98,7 +98,7 @@ def test_a_store_that_divides_text_gets_the_correction_as_text(connect: Connect,
         assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
 
 
-def test_a_store_that_divides_text_finds_words_as_people_write_them(connect: Connect, tmp_path: Path) -> None:
+def test_a_tokenizing_store_finds_words_in_raw_text(connect: Connect, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
     lines = "l' eau ||| the water ||| 0-1 1-1\nne pas . ||| didn 't . ||| 0-0 0-1 1-0 1-1 2-2\n"
     (tmp_path / "lines").write_text(lines * 3)
@@ -122,11 +122,11 @@ def test_a_store_that_divides_text_finds_words_as_people_write_them(connect: Con
         assert found("l'or") == ("source", [], ["l'or"])
 
 
-def test_a_store_that_has_learned_nothing_says_so(empty_client: TestClient) -> None:
+def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
     assert "nothing is learned yet" in empty_client.get("/translate", params={"q": "la"}).text
 
 
-def test_what_cannot_be_translated_is_said(reading_client: TestClient) -> None:
+def test_text_that_cannot_be_translated_is_reported(reading_client: TestClient) -> None:
     long = reading_client.get("/translate", params={"q": "la " * MOST_LETTERS}).text
     assert f"a text has {MOST_LETTERS:,} letters at most" in long
     assert "There is nothing to translate" in reading_client.get("/translate", params={"q": "…"}).text

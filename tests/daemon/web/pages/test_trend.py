@@ -1,4 +1,4 @@
-"""Whether a log-likelihood still rises."""
+"""The trend of a log-likelihood: rising or not."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def points(values: list[float], every: int = 10) -> list[tuple[int, float]]:
 
 
 @pytest.mark.parametrize("number", [8, 12, 40])
-def test_what_rises_falls_or_stays(number: int) -> None:
+def test_rising_falling_and_flat_values(number: int) -> None:
     noise = np.random.default_rng(number).normal(size=number)
     for slope, verdict in ((5.0, RISING), (-5.0, FALLING), (0.0, FLAT)):
         told = trend_of(points((slope * np.arange(number) + noise).tolist()))
@@ -19,19 +19,19 @@ def test_what_rises_falls_or_stays(number: int) -> None:
         assert told.change == pytest.approx(slope / 10, abs=0.15)
 
 
-def test_noise_alone_is_flat_as_a_rule() -> None:
+def test_noise_alone_is_usually_flat() -> None:
     random = np.random.default_rng(7)
     verdicts = [trend_of(points(random.normal(size=40).tolist())).verdict for _ in range(200)]
     assert verdicts.count(FLAT) > 170
 
 
-def test_warm_up_is_left_out_where_there_is_enough() -> None:
+def test_warmup_is_excluded_if_enough_remains() -> None:
     values = [*np.linspace(-1000, 0, 20), *np.random.default_rng(3).normal(size=20)]
     told = trend_of(points(values))
     assert (told.verdict, told.values, told.first, told.last) == (FLAT, 20, 210, 400)
 
 
-def test_few_values_say_nothing() -> None:
+def test_few_values_have_no_trend() -> None:
     assert trend_of([]) == (SHORT, 0, None, None, None, None)
     assert trend_of(points([1.0] * 5)).verdict == SHORT
     assert trend_of(points([1.0] * 9)).verdict == FLAT

@@ -1,4 +1,4 @@
-"""What others wrote is as they released it, with its licence; and all scripts together are small."""
+"""Vendored files are unchanged releases with their licenses, and scripts are small."""
 
 import json
 from hashlib import sha256
@@ -23,7 +23,7 @@ def test_scripts_are_small() -> None:
     assert sum(path.stat().st_size for path in STATIC.rglob("*.js")) <= MOST_BYTES
 
 
-def test_nothing_is_loaded_from_elsewhere() -> None:
+def test_nothing_is_loaded_from_other_sites() -> None:
     templates = STATIC.parent / "templates"
     for path in (*templates.glob("*.html"), STATIC / "style.css", STATIC / "pages.js"):
         text = path.read_text()

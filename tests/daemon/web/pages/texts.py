@@ -1,4 +1,4 @@
-"""Pairs of many scripts and lengths, and tokens that try to be more than text."""
+"""Pairs of many scripts and lengths, and tokens that look like markup."""
 
 import random
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ SCRIPTS = [
     pair(LONG, LONG.replace("word", "wort"), " ".join(f"{n}-{n}" for n in range(200))),
     pair("λόγος", "word", "0-0"),
 ]
-"""Right to left, without spaces in between, and as long as pairs may be."""
+"""Right to left, without spaces, and as long as pairs may be."""
 
 PIECES = [
     "<script>alert(1)</script>", "</script>", "<img/src=x/onerror=alert(1)>", "<svg/onload=alert(1)>", "</style>",
@@ -29,7 +29,7 @@ PIECES = [
 
 
 def odd_tokens(number: int, seed: int) -> list[str]:
-    """So many different tokens of up to three pieces each; none has white space, none is over 1 KiB."""
+    """Distinct tokens of up to three pieces each, without white space and up to 1 KiB long."""
     draw = random.Random(seed)
     found: dict[str, None] = dict.fromkeys(PIECES)
     while len(found) < number:
@@ -40,13 +40,13 @@ def odd_tokens(number: int, seed: int) -> list[str]:
 
 
 def odd_pairs(tokens: list[str], words: int = 6) -> list[NewPair]:
-    """Pairs of the tokens, the same ones on both sides, each linked to its copy."""
+    """Pairs with the same tokens on both sides, each linked to its copy."""
     rows = [tokens[first : first + words] for first in range(0, len(tokens), words)]
     return [pair(" ".join(row), " ".join(row), " ".join(f"{n}-{n}" for n in range(len(row)))) for row in rows]
 
 
 def learn_from(store: Store, pairs: Iterable[NewPair]) -> None:
-    """Stores the pairs and learns from them, a sweep."""
+    """Store the pairs and learn from them for one sweep."""
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("<b>corpus</b>", "</td><script>alert(1)</script>", "jsonl")

@@ -33,7 +33,7 @@ def test_text_for_a_prompt(reading_client: TestClient) -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("bounds", [{}, {"characters": 60}])
-def test_text_for_a_prompt_is_written_as_people_do(store_url: str, connect: Connect, bounds: dict[str, int]) -> None:
+def test_text_for_a_prompt_is_detokenized(store_url: str, connect: Connect, bounds: dict[str, int]) -> None:
     with hg.open(store_url, create=True, languages=("fr", "en"), tokenize=True) as store:
         store.add([("l'eau", "it's"), ("la porte", "the door")] * 5)
         store.learn(1).run()
@@ -61,7 +61,7 @@ def test_text_within_characters(client: TestClient) -> None:
         ("source=a&characters=0", 422),
     ],
 )
-def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: int) -> None:
+def test_invalid_requests_are_refused(reading_client: TestClient, query: str, code: int) -> None:
     assert reading_client.get(f"/v1/evidence?{query}").status_code == code
 
 
@@ -74,12 +74,12 @@ def test_what_is_wrong_is_refused(reading_client: TestClient, query: str, code: 
         ("source=la%00", "source: has a NUL byte"),
     ],
 )
-def test_what_is_no_sentence_is_said_in_words(reading_client: TestClient, query: str, says: str) -> None:
+def test_an_invalid_sentence_is_explained(reading_client: TestClient, query: str, says: str) -> None:
     answer = reading_client.get(f"/v1/evidence?{query}")
     assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_a_store_of_trees_has_none(store_url: str, connect: Connect) -> None:
+def test_a_tree_store_has_no_evidence(store_url: str, connect: Connect) -> None:
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         answer = connect(FakeService(store)).get("/v1/evidence?source=a")
     assert (answer.status_code, "one language" in answer.text) == (409, True)

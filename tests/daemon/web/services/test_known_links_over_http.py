@@ -1,4 +1,4 @@
-"""Pairs that bring fixed and forbidden links along over HTTP."""
+"""Ingesting pairs with fixed and forbidden links over HTTP."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -1,4 +1,4 @@
-"""sil-machine trains and asks a store by its own code."""
+"""sil-machine trains and queries a store with its own code."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def train(model: MachineModel, source: list[str], target: list[str]) -> int:
         return trainer.stats.train_corpus_size
 
 
-def test_it_aligns_what_it_was_trained_with_and_what_is_new(model: MachineModel) -> None:
+def test_it_aligns_training_pairs_and_new_pairs(model: MachineModel) -> None:
     assert train(model, [*SOURCE, ""], [*TARGET, "Empty"]) == len(SOURCE)
     assert isinstance(model, TransductiveWordAlignmentModel)
     assert model.training_alignment_count == len(SOURCE) + 1
@@ -54,7 +54,7 @@ def test_it_aligns_what_it_was_trained_with_and_what_is_new(model: MachineModel)
     assert (str(first), second.row_count, second.column_count) == ("0-0 1-1", 0, 1)
 
 
-def test_its_words_and_scores_are_those_of_the_links(model: MachineModel) -> None:
+def test_its_words_and_scores_match_the_links(model: MachineModel) -> None:
     train(model, SOURCE, TARGET)
     assert model.source_words.index("maison") > 0
     assert model.source_words.index(None) == model.source_words.index("unheard") == 0
@@ -66,7 +66,7 @@ def test_its_words_and_scores_are_those_of_the_links(model: MachineModel) -> Non
     assert model.get_translation_table(0.5)["porte"].keys() == {"door"}
 
 
-def test_the_code_of_sil_machine_writes_alignments_by_it(model: MachineModel) -> None:
+def test_sil_machine_writes_alignments_with_it(model: MachineModel) -> None:
     train(model, SOURCE, TARGET)
     rows = list(corpus(SOURCE[:2], TARGET[:2]).get_rows())
     assert model.get_alignment_string(rows[0], include_scores=False).startswith("0-0 1-1")
@@ -79,7 +79,7 @@ def test_the_code_of_sil_machine_writes_alignments_by_it(model: MachineModel) ->
     assert model.get_avg_translation_score(rows[0].source_segment, rows[0].target_segment, matrix) > 0.5
 
 
-def test_a_later_draft_keeps_what_is_as_it_was(model: MachineModel) -> None:
+def test_a_later_draft_keeps_unchanged_pairs(model: MachineModel) -> None:
     train(model, SOURCE, TARGET)
     before = {pair.external_id: pair.id for pair in model.stored()}
     draft = [*TARGET[:-1], "A house is large."]
@@ -91,7 +91,7 @@ def test_a_later_draft_keeps_what_is_as_it_was(model: MachineModel) -> None:
     assert str(model.get_training_alignment(len(SOURCE))) == "0-0 1-1 2-2"
 
 
-def test_a_store_is_a_model_when_it_is_opened_again(model: MachineModel) -> None:
+def test_a_reopened_store_is_a_model(model: MachineModel) -> None:
     train(model, SOURCE, TARGET)
     with MachineModel(model.store.store.engine.url.render_as_string()) as again:
         assert again.training_alignment_count == len(SOURCE)

@@ -1,4 +1,4 @@
-"""Every tool, asked by the client of the package: within the process, over standard input and output, over HTTP."""
+"""Every MCP tool, called by the package's client: in process, over standard input and output, and over HTTP."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ def opened(url: str) -> Iterator[hg.GrammarStore]:
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
-    """Return what a tool answers: as it is structured, where it is."""
+    """Return a tool's result, structured if possible."""
     answer = await client.call_tool(tool, arguments)
     assert not answer.is_error, answer.content
     found = answer.structured_content
@@ -51,7 +51,7 @@ async def ask(client: Client, tool: str, **arguments: Any) -> Any:
 
 
 async def round_trip(client: Client) -> None:
-    """Ask every tool that reads."""
+    """Call every tool that reads."""
     assert [tool.name for tool in (await client.list_tools()).tools][: len(READING)] == READING
     evidence = await ask(client, "evidence", sentence="La maison est verte", characters=60)
     assert ("house" in evidence, len(evidence) <= 60) == (True, True)
@@ -95,7 +95,7 @@ def test_pairs_are_added_only_where_that_is_allowed(opened: hg.GrammarStore) -> 
     asyncio.run(run())
 
 
-def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
+def test_errors_are_reported_to_the_model(opened: hg.GrammarStore) -> None:
     async def run() -> None:
         async with Client(served(opened)) as client:
             answer = await client.call_tool("evidence", {"sentence": "la " * 300})
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_to_the_model(opened: hg.GrammarStore) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_speaks_on_standard_input_and_output(url: str) -> None:
+def test_the_command_serves_standard_input_and_output(url: str) -> None:
     async def run() -> None:
         command = [*["-m", "hierogram.daemon.cli.main", "--store"], url, "mcp"]
         async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
@@ -120,7 +120,7 @@ def test_the_command_speaks_on_standard_input_and_output(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_daemon_speaks_over_http_to_who_shows_the_token(opened: hg.GrammarStore) -> None:
+def test_a_daemon_serves_http_clients_with_the_token(opened: hg.GrammarStore) -> None:
     async def run(address: str) -> None:
         shown = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
         async with shown, Client(streamable_http_client(address, http_client=shown)) as client:
@@ -136,7 +136,7 @@ def test_a_daemon_speaks_over_http_to_who_shows_the_token(opened: hg.GrammarStor
         running.end()
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_a_missing_package_is_reported(
     opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)

@@ -1,4 +1,4 @@
-"""The figure that compares aligners by what grammars of their links translate."""
+"""The figure that compares aligners by the translations of grammars from their links."""
 
 import json
 import os
@@ -24,7 +24,7 @@ for line in lines:
 
 
 @pytest.mark.slow
-def test_the_figure_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_makes_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / FAST_ALIGN
     program.parent.mkdir()
     program.write_text(DIAGONAL.format(python=sys.executable))
@@ -39,7 +39,7 @@ def test_the_figure_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.M
     rows = {(row["aligner"], row["way"]): row for row in json.loads((work / "figure1.json").read_text())}
     assert list(rows) == [(one, way) for one in ("bhmm-f", FAST_ALIGN) for way in (ONE, BOTH)]
     words = sum(len(line.split()) for line in (work / "train.source").read_text().splitlines())
-    # One target word at most for each source word.
+    # Each source word has at most one target word.
     assert 0 < rows["bhmm-f", ONE]["links"] <= words
     pairs = len((work / "train.source").read_text().splitlines())
     assert rows[FAST_ALIGN, ONE]["links"] == pairs < rows[FAST_ALIGN, BOTH]["links"]
@@ -47,13 +47,13 @@ def test_the_figure_is_made_by_one_command(tmp_path: Path, monkeypatch: pytest.M
     assert rows["bhmm-f", BOTH]["phrases"] < rows["bhmm-f", BOTH]["rules"]
     assert rows["bhmm-f", BOTH]["bleu"]["Hiero"][0] > 90
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
-    # What is found is not found again.
+    # Existing results are not recomputed.
     (work / "aligners.json").touch()
     program.unlink()
     assert printed("papers.aligners", *arguments) == said
 
 
-def test_links_are_not_to_be_given(tmp_path: Path) -> None:
+def test_given_links_are_rejected(tmp_path: Path) -> None:
     refused = ran("papers.aligners", "a", "b", "c", "--work", str(tmp_path))
     assert "a bitext is two files" in str(refused.exception)
 

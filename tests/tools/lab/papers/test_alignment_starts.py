@@ -1,4 +1,4 @@
-"""The command that compares starts of `bhmm`: its likelihood is the twin's, its starts are what they are called."""
+"""The command that compares starts of `bhmm`: its likelihood equals the twin's, and its starts are as described."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.tools.lab.programs import printed, ran
 from hierogram.tools.lab.papers.alignment_starts import HALF, MODEL1, NOTHING, first_links, log_likelihood
 
 
-def test_the_likelihood_is_the_twin_s_but_for_a_constant() -> None:
+def test_the_likelihood_equals_the_twin_s_up_to_a_constant() -> None:
     random, settings = Random(1), Settings(BHMM)
     corpus = random_corpus(random)
     gaps = []
@@ -24,7 +24,7 @@ def test_the_likelihood_is_the_twin_s_but_for_a_constant() -> None:
     assert all(one == pytest.approx(other) for one, other in pairwise(gaps))
 
 
-def test_starts_have_the_links_that_they_say() -> None:
+def test_starts_have_the_described_links() -> None:
     direction = to_direction(random_corpus(Random(2)))
     whole, half, none = (first_links(direction, start, 1) for start in (MODEL1, HALF, NOTHING))
     assert (none == -1).all()
@@ -42,6 +42,6 @@ def test_the_command_runs_a_chain_from_each_start(tmp_path: Path) -> None:
         (s, str(n)) for s in (MODEL1, HALF, NOTHING) for n in (8, 16, 24, 32, 40)
     ]
     ends = [float(row[2]) for row in rows[4::5]]
-    # So regular a text has one lexicon: all chains find it.
+    # Such a regular text has one lexicon, and all chains find it.
     assert max(ends) - min(ends) < 0.02 * abs(max(ends))
     assert ran("papers.alignment_starts", *files, "--starts", "nowhere").exit_code == 2

@@ -1,4 +1,4 @@
-"""Each row of docs/papers.md has a program that is run small, and what a program prints is held against the paper."""
+"""Each row of docs/papers.md has a program, which runs on small data, and its output is compared with the paper."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def findings_of(program: str, work: Path, said: str = "") -> dict[str, Finding]:
     return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), said)}
 
 
-def test_every_row_has_a_command_and_every_command_is_run_small() -> None:
+def test_every_row_has_a_command_that_is_run_on_small_data() -> None:
     programs, before = set(), ""
     for row in ROWS:
         command = row.split(" | ")[1]
@@ -28,7 +28,7 @@ def test_every_row_has_a_command_and_every_command_is_run_small() -> None:
         found = re.findall(r"`(?:papers\.)?[a-z_0-9.]+ ?[^`]*`", before)
         assert found, row
         programs |= set(re.findall(r"`((?:papers\.|treebank_)[a-z_0-9.]+)", f"{command} {before}"))
-    # The papers say nothing of starts of bhmm, nor of what labels gain.
+    # The papers make no claims about starts of bhmm or the gain of labels.
     assert programs - {"papers.alignment_starts", "papers.labels"} == {run.program for run in EXPERIMENTS}
     figures = {"figure-5", "figure-6", "stratified", "processes"}
     sampling = [
@@ -37,7 +37,7 @@ def test_every_row_has_a_command_and_every_command_is_run_small() -> None:
     assert set(sampling) == figures == set(re.findall(r"`papers\.sampling ([a-z0-9-]+)", DOCUMENT))
 
 
-def test_a_claim_that_does_not_hold_is_said(tmp_path: Path) -> None:
+def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
     assert above("here", "so", 2.0, 1.0) == Finding("here", "so", True, "2 and 1")
     assert not above("here", "so", 1.0, 1.0).holds
     rows = [
@@ -53,7 +53,7 @@ def test_a_claim_that_does_not_hold_is_said(tmp_path: Path) -> None:
     assert not found["BLEU: bhmm-z above bhmm"].holds
 
 
-def test_what_programs_print_is_read(tmp_path: Path) -> None:
+def test_output_of_programs_is_parsed(tmp_path: Path) -> None:
     rows = [("exact", -9), ("exact", -5), ("16 masks", -9), ("16 masks", -7)]
     said = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{way}\t0\t{value}\t1" for way, value in rows)
     [found] = findings_of("papers.pruning.learning", tmp_path, said).values()
@@ -69,8 +69,8 @@ def test_what_programs_print_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_the_experiments_run_small(tmp_path: Path) -> None:
-    """Those of the sampler on a bitext of patterns: whether claims hold there is no matter, that each is told is."""
+def test_the_experiments_run_on_small_data(tmp_path: Path) -> None:
+    """The sampler's experiments on a regular bitext: claims need not hold there, but each is reported."""
     source, target, _ = write_bitext(tmp_path)
     (tmp_path / "trees").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNS stars))))\n" * 30)
     done = ran(

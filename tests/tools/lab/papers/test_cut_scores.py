@@ -1,4 +1,4 @@
-"""The command that sets scores of pairs that are cut beside those of the whole."""
+"""The command that compares scores of cut pairs with those of whole pairs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from hierogram.tools.lab.papers.cut_scores import compare, main
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a store that has learned from a few pairs."""
+    """URL of a store learned from a few pairs."""
     folder: Path = tmp_path_factory.mktemp("scores")
     url = f"sqlite:///{folder / 'store.db'}"
     teach(url, written(folder))
@@ -26,7 +26,7 @@ def test_a_cut_score_is_a_lower_bound(database: str) -> None:
     assert (seconds > 0).all()
 
 
-def test_the_command_tells_a_table(database: str) -> None:
+def test_the_command_prints_a_table(database: str) -> None:
     app = typer.Typer()
     app.command()(main)
     told = CliRunner().invoke(app, [database, "--pairs", "2", "--exact", "9"])

@@ -20,7 +20,7 @@ LINES = [
 ]
 
 
-def test_sizes_are_those_of_the_fragment() -> None:
+def test_sizes_match_the_fragment() -> None:
     sizes = [size_of(read_tree(line.split(" ||| ")[0], frontiers=True)) for line in LINES]
     assert sizes[0] == Size(2, 3, 1, 1)
     assert sizes[2] == Size(1, 3, 0, 2)
@@ -41,14 +41,14 @@ def test_the_command_lists_and_counts(tmp_path: Path) -> None:
         "Table 3, NP",
         "Table 3, VP",
     ]
-    # Auxiliaries are left out of the last one.
+    # The last list omits auxiliary labels.
     assert [row[0] for row in rows[4][1:]] == ["(VP (VBZ sees) (NP (DT) (NN)))"]
     assert "3 fragments of one production, 6 of several" in said
     heights = next(line for line in said.splitlines() if line.startswith("height")).split("\t")
     assert heights[1:] == ["0", "0", "5", "0", "0", "1", *["0"] * 4]
 
 
-def test_equal_counts_go_by_name_and_sizes_end_at_nine() -> None:
+def test_equal_counts_are_sorted_by_name_and_sizes_end_at_nine() -> None:
     fragments = [(read_tree(line.split(" ||| ")[0], frontiers=True), 1.0) for line in LINES]
     [own] = most_frequent(fragments, ["VP"], 2).values()
     assert [str(one) for one, _ in own] == ["(VP (VBZ is) (NP))", "(VP (VBZ sees) (NP (DT) (NN)))"]

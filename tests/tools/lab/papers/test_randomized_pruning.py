@@ -1,4 +1,4 @@
-"""The command of Figure 4: its grammars, and what it measures of small pairs."""
+"""The command of Figure 4: its grammars, and its measurements on small pairs."""
 
 from itertools import permutations
 from pathlib import Path
@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> list[str]:
     return names
 
 
-def test_mixed_rules_are_all_orders_with_words_anywhere() -> None:
+def test_mixed_rules_have_all_orders_with_words_anywhere() -> None:
     rules = mixed_rules()
     found = set()
     for rule in range(len(rules.weight)):
@@ -40,7 +40,7 @@ def test_mixed_rules_are_all_orders_with_words_anywhere() -> None:
         assert nonterminals[0] == sorted(nonterminals[0], reverse=True)
         assert all(len(side) - len(own) <= 1 for side, own in zip(sides, nonterminals, strict=True))
         found.add(sides)
-    # Of k nonterminals: k! orders, with a word at k + 1 places of one side, of the other, or of both.
+    # For k nonterminals: k! orders, with a word at k + 1 places of one side, of the other, or of both.
     wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
     assert len(found) == len(rules.weight) == wanted
 
@@ -55,7 +55,7 @@ def test_edges_of_whole_charts_are_counted(size: tuple[int, int]) -> None:
     assert itg_edges(n, m) == PairSystem(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
 
 
-def test_links_become_one_to_one_the_most_probable_first(files: list[str]) -> None:
+def test_the_most_probable_links_become_one_to_one(files: list[str]) -> None:
     sizes = read_corpus(*files).sizes()
     pair = int(sizes.argmax())
     links = [["0-0 1-0 1-1 2-1 2-2 ||| 0.4 0.9 0.5 0.6 0.05"] if k == pair else [""] for k in range(len(LINES))]
@@ -66,7 +66,7 @@ def test_links_become_one_to_one_the_most_probable_first(files: list[str]) -> No
         read_corpus(*files)
 
 
-def test_what_is_measured_fits_together(files: list[str], tmp_path: Path) -> None:
+def test_measurements_are_consistent(files: list[str], tmp_path: Path) -> None:
     corpus = read_corpus(*files)
     pairs = list(chosen_pairs(corpus, 3, seed=1))
     assert len(pairs) == len(set(pairs)) >= 4
@@ -100,8 +100,8 @@ def test_the_paper_s_selections_take_plain_means(files: list[str]) -> None:
     assert not np.array_equal(row.by_count, other.by_count)
 
 
-def test_work_and_errors_of_all_pairs_are_those_of_means(files: list[str]) -> None:
-    """A large pair's work counts for more, its error does not."""
+def test_work_and_errors_of_all_pairs_are_means(files: list[str]) -> None:
+    """A large pair contributes more to the work, but not to the error."""
     corpus = read_corpus(*files)
     small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
     large = small._replace(
@@ -125,7 +125,7 @@ def test_the_slope_and_its_error() -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_tell_tables(files: list[str], tmp_path: Path) -> None:
+def test_the_commands_print_tables(files: list[str], tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
     arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
     told = CliRunner().invoke(_app(randomized_pruning.main), arguments)
@@ -137,19 +137,19 @@ def test_the_commands_tell_tables(files: list[str], tmp_path: Path) -> None:
     whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)])
     assert whole.exit_code == 0, whole.output
     assert whole.stdout.splitlines()[1].startswith(f"{len(LINES)}\t")
-    # What is done is not done again: seconds are those of before.
+    # Finished work is not repeated: the seconds are the earlier ones.
     before = done.read_text()
     assert CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)]).exit_code == 0
     assert done.read_text() == before
 
 
-def test_the_command_of_ceilings_tells_what_masks_save() -> None:
+def test_the_command_of_ceilings_prints_the_savings_of_masks() -> None:
     told = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
     assert told.exit_code == 0, told.output
     rows = [line.split("\t") for line in told.stdout.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["itg", "4"], ["mixed", "3"]]
     assert int(rows[0][2]) == itg_edges(4, 4)
-    # The more words have a link, the more a mask saves.
+    # The more words are linked, the more a mask saves.
     assert all(float(row[3]) >= float(row[-1]) > 1 for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""ARPA files as different programs write them, and quiet progress."""
+"""ARPA files as different programs write them, and silent progress."""
 
 from pathlib import Path
 from random import Random
@@ -86,7 +86,7 @@ ngram  3=        2
 
 
 class Quiet:
-    """Progress that nobody sees."""
+    """Progress display that prints nothing."""
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
         pass
@@ -100,7 +100,7 @@ def read_text(folder: Path, text: str | bytes) -> NamedModel:
 
 
 def arpa_of(model: Model, names: list[str], random: Random) -> str:
-    """A model of the reference as an ARPA file, its n-grams in no order."""
+    """A reference model as an ARPA file with shuffled n-grams."""
     by_order = [[gram for gram in model.log10 if len(gram) == k + 1] for k in range(model.order)]
     lines = ["\\data\\", *(f"ngram {k + 1}={len(grams)}" for k, grams in enumerate(by_order))]
     for k, grams in enumerate(by_order):

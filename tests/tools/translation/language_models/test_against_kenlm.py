@@ -1,4 +1,4 @@
-"""Probabilities and states are those of KenLM, which reads the same ARPA files."""
+"""Probabilities and states agree with KenLM on the same ARPA files."""
 
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
 
 
 def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
-    """Score words one after the other with both; how many states of theirs were met more than of ours."""
+    """Score words in sequence with both models; return how many more distinct states KenLM has."""
     numbers = ours.vocabulary.numbers(words)
     log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
     state, met = kenlm.State(), {}
@@ -41,7 +41,7 @@ def test_files_of_three_programs(tmp_path: Path, text: str) -> None:
     theirs, ours = opened(path)
     random = Random(1)
     words = [random.choice(["la", "maison", "chat", "</s>", "<unk>"]) for _ in range(2_000)]
-    # An unknown word that the file does not name is a state of KenLM's, though nothing depends on it.
+    # An unknown word missing from the file changes KenLM's state, although nothing depends on it.
     more = text == SRILM
     assert compare(theirs, ours, words, begin=True) == compare(theirs, ours, words, begin=False) == more
 
@@ -53,7 +53,7 @@ def test_random_models(tmp_path: Path, order: int, children: float) -> None:
     path = tmp_path / "model.arpa"
     path.write_text(arpa_of(model, NAMES, random))
     theirs, ours = opened(path)
-    # Whole n-grams one after the other, so that long ones are met, and words that no model knows.
+    # Consecutive whole n-grams, so that long ones occur, and words unknown to the model.
     grams = random.choices(list(model.log10), k=12_000)
     words = [NAMES[w] if random.random() < 0.98 else "new" for gram in grams for w in gram]
     assert compare(theirs, ours, words[:30_000], begin=bool(order % 2)) == 0

@@ -1,4 +1,4 @@
-"""ARPA files: all that programs write is read, what is wrong is named, what is written is read again."""
+"""ARPA files of all programs are read, errors are named, and written files can be read."""
 
 import gzip
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_files_of_three_programs_are_one_model(tmp_path: Path) -> None:
         lambda text: text.replace("\n-0.05", "\n\n-0.05") + "\n\n",
     ],
 )
-def test_small_departures_are_taken(tmp_path: Path, change) -> None:
+def test_small_deviations_are_accepted(tmp_path: Path, change) -> None:
     assert listed(read_text(tmp_path, change(KENLM))) == listed(read_text(tmp_path, KENLM))
 
 
@@ -89,7 +89,7 @@ def test_compressed_files(tmp_path: Path, pack) -> None:
         ("ngram 1=5\nngram 2=4\nngram 3=2", "ngrams", 2, "counts of 0 orders"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
+def test_errors_are_named_with_their_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
     assert old in KENLM
     with pytest.raises(InputError) as raised:
         read_text(tmp_path, KENLM.replace(old, new))
@@ -102,12 +102,12 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
         read_text(tmp_path, KENLM.replace("</s>\t0", "</s>" + "x" * 3_000_000, 1))
 
 
-def test_a_header_that_boasts_takes_no_memory(tmp_path: Path) -> None:
+def test_a_header_with_huge_counts_takes_no_memory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the header says 99,999,999,999"):
         read_text(tmp_path, KENLM.replace("ngram 2=4", "ngram 2=99999999999"))
 
 
-def test_a_model_that_never_saw_the_end_of_a_sentence(tmp_path: Path) -> None:
+def test_a_model_without_sentence_ends(tmp_path: Path) -> None:
     text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\t<unk>\n-0.2\tla\n\\end\\\n"
     model, vocabulary, _ = read_text(tmp_path, text)
     assert score(model, model.begin, END)[0] == np.float32(-0.5)
@@ -117,7 +117,7 @@ def test_a_model_that_never_saw_the_end_of_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("pruned", [0, 0.3])
-def test_what_is_written_is_read_again(tmp_path: Path, suffix: str, pruned: float) -> None:
+def test_written_models_survive_a_round_trip(tmp_path: Path, suffix: str, pruned: float) -> None:
     random = Random(3)
     names = ["<unk>", "<s>", "</s>", "maison", "été", "家", "1"]
     named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names), pruned), names, random))
@@ -127,7 +127,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, suffix: str, pruned: floa
 
 
 @given(st.lists(st.floats(-200, 0, width=32), min_size=1), st.lists(st.floats(-200, 200, width=32), min_size=1))
-def test_numbers_are_written_so_that_they_are_read_again(values: list[float], weights: list[float]) -> None:
+def test_written_numbers_survive_a_round_trip(values: list[float], weights: list[float]) -> None:
     growing = GrowingVocabulary()
     rows = free_lines(len(values), 2)
     rows.log10[:] = values
@@ -155,7 +155,7 @@ def test_numbers_are_written_so_that_they_are_read_again(values: list[float], we
         ("-12345678901234567890e-19", -1.2345678901234567),
     ],
 )
-def test_numbers_as_programs_write_them(text: str, value: float) -> None:
+def test_number_formats_of_programs(text: str, value: float) -> None:
     rows, cursor = free_lines(1, 1), np.zeros(3, np.int64)
     line = np.frombuffer(bytearray(f"{text} <s>\n".encode()), np.uint8)
     vocabulary = GrowingVocabulary()

@@ -1,4 +1,4 @@
-"""`hierogram lm`: what the document shows runs, and what is wrong is told."""
+"""`hierogram lm`: the documented commands run, and errors are reported."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_commands_of_the_document_run(hierogram: Run, text: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, text: Path) -> None:
     shown = [shlex.split(line)[1:] for line in re.findall(r"^hierogram lm .*$", DOCUMENT, re.MULTILINE)]
     assert len(shown) == 4
     for arguments in shown:
@@ -32,7 +32,7 @@ def test_the_commands_of_the_document_run(hierogram: Run, text: Path) -> None:
     assert "news5.arpa.gz: 11 + " in hierogram(*shown[1]).err
 
 
-def test_what_was_made_for_programs(hierogram: Run, text: Path) -> None:
+def test_machine_readable_output(hierogram: Run, text: Path) -> None:
     ran = hierogram("lm", str(text), "-o", "news.lm", "--order", "2", "--max-words", "3", "--json")
     made = json.loads(ran.out)
     assert made["outputs"] == ["news.lm"]
@@ -49,7 +49,7 @@ def test_a_conversion_estimates_nothing(hierogram: Run, text: Path) -> None:
         assert "--convert takes one FILE" in ran.err
 
 
-def test_wrong_input_is_told(hierogram: Run, text: Path) -> None:
+def test_invalid_input_is_reported(hierogram: Run, text: Path) -> None:
     assert "this is no ARPA file" in hierogram("lm", "--convert", str(text), "-o", "news.lm").err
     ran = hierogram("lm", "none.en", "-o", "news.lm")
     assert (ran.code, "none.en: cannot be opened" in ran.err) == (3, True)

@@ -27,7 +27,7 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 
 
 def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
-    """Sentences whose words follow each other unevenly, so that all adjusted counts occur."""
+    """Sentences with an uneven distribution of word pairs, so that all adjusted counts occur."""
     vocabulary = [f"w{k}" for k in range(words)]
     text = []
     for _ in range(sentences):
@@ -48,7 +48,7 @@ def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedMode
 
 
 def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:
-    """Log10 probability, from the state that the context leads to."""
+    """Log10 probability, from the state of the context."""
     state = 0
     for number in named.vocabulary.numbers([*context]):
         _, state = score(named.model, state, number)
@@ -56,13 +56,13 @@ def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float
 
 
 def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
-    """Contexts that occur, of all lengths."""
+    """All contexts that occur, of any length."""
     around = [("<s>", *sentence) for sentence in text]
     return sorted({c[k - n : k] for c in around for k in range(1, len(c) + 1) for n in range(min(order, k + 1))})
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_probabilities_are_those_of_the_definition(tmp_path: Path, order: int) -> None:
+def test_probabilities_follow_the_definition(tmp_path: Path, order: int) -> None:
     random = Random(order)
     text = random_text(random, 300, 25)
     named, report = estimated(tmp_path, text, order=order)
@@ -84,7 +84,7 @@ def test_probabilities_are_those_of_the_definition(tmp_path: Path, order: int) -
         assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_small_memory_and_short_pieces_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_memory_and_small_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = random_text(Random(7), 400, 30)
     named, _ = estimated(tmp_path, text, order=3)
     monkeypatch.setattr(estimation, "_NUMBERS", 17)
@@ -114,7 +114,7 @@ def test_words_out_of_the_vocabulary_are_unknown(tmp_path: Path) -> None:
     }
 
 
-def test_files_in_both_forms(tmp_path: Path) -> None:
+def test_files_in_both_formats(tmp_path: Path) -> None:
     text = random_text(Random(9), 100, 10)
     paths = [tmp_path / name for name in ("one", "two")]
     for path, part in zip(paths, (text[:40], text[40:]), strict=True):
@@ -133,13 +133,13 @@ def test_files_in_both_forms(tmp_path: Path) -> None:
 
 
 def classes_of(folder: Path, text: str) -> ClassModel | None:
-    """The class model of a text, as it is read from the binary form."""
+    """The class model of a text, read from the binary format."""
     (folder / "text").write_text(text)
     make([str(folder / "text")], [folder / "model.lm"], EstimationOptions(order=2), Quiet())
     return open_language_model(str(folder / "model.lm"), Quiet()).classes
 
 
-def test_a_class_model_is_that_of_the_words_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_model_equals_a_model_of_the_words_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimation, "CLASSES", 6)
     text = random_text(Random(10), 200, 25)
     found = classes_of(tmp_path, "".join(" ".join(sentence) + "\n" for sentence in text))
@@ -166,26 +166,26 @@ def test_classes_are_of_whole_words(tmp_path: Path) -> None:
     found = classes_of(tmp_path, "ma ￭ji na ￭fa ￭hamu\nna ￭fa ￭hamu\n")
     assert found is not None
     assert [found.vocabulary.word(k) for k in range(3, len(found.vocabulary))] == ["maji", "nafahamu"]
-    # A part alone, of which no word is left.
+    # A lone subword, which leaves no whole word.
     none = classes_of(tmp_path, "￭\n")
     assert none is not None
     assert np.isfinite(none.scores([[], ["maji"]])).all()
 
 
-def test_long_texts_and_files_of_others_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_and_foreign_files_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert classes_of(tmp_path, "a b a\n" * 3) is not None
     again = [tmp_path / "again.arpa", tmp_path / "again.lm"]
     assert convert(str(tmp_path / "model.lm"), again, Quiet()).classes is not None
     assert open_language_model(str(again[0]), Quiet()).classes is None
     assert open_language_model(str(again[1]), Quiet()).classes is not None
-    # Sentences' ends are counted, too.
+    # Sentence ends are counted as well.
     monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 12)
     assert classes_of(tmp_path, "a b a\n" * 3) is not None
     monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 11)
     assert classes_of(tmp_path, "a b a\n" * 3) is None
 
 
-def test_discounts_where_a_text_is_too_small() -> None:
+def test_discounts_of_a_text_that_is_too_small() -> None:
     assert discounts_of([10, 5, 0, 1]) == (FALLBACK, False)
     # 2 - 3 · 0.9 · 30 / 5 is below 0.
     assert discounts_of([90, 5, 30, 1]) == (FALLBACK, False)
@@ -213,9 +213,9 @@ def test_bad_texts_are_named(tmp_path: Path, text: bytes, reason: str) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["text"]
 
 
-def test_unigrams_end_sentences(tmp_path: Path) -> None:
+def test_unigrams_include_sentence_ends(tmp_path: Path) -> None:
     named, report = estimated(tmp_path, [["a"], ["a", "b"]], order=1)
     assert report.without_discounts == [1]
-    # Counts 2, 1 and 2 of a, b and </s>: 3.5 of 5 are taken and shared by these and <unk>.
+    # Counts 2, 1 and 2 of a, b and </s>: 3.5 of 5 is discounted and shared by these and <unk>.
     shared = (1.0 + 0.5 + 1.0) / 5 / 4
     assert 10 ** score(named.model, named.model.begin, END)[0] == pytest.approx((2 - 1) / 5 + shared)

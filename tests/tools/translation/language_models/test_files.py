@@ -1,4 +1,4 @@
-"""The binary form: what is mapped is what was written, and nothing else is taken for it."""
+"""The binary format: a mapped file equals what was written, and other files are refused."""
 
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from hierogram.daemon.mapped_arrays import read_arrays, write_arrays
 from hierogram.tools.translation.language_models.files import is_binary, open_language_model, write_binary
 
 
-def test_a_model_is_as_it_was(tmp_path: Path) -> None:
+def test_a_model_survives_a_round_trip(tmp_path: Path) -> None:
     random = Random(9)
     names = ["<unk>", "<s>", "</s>", "été", "家"]
     named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names)), names, random))
@@ -31,14 +31,14 @@ def test_a_model_is_as_it_was(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_an_arpa_file_is_told_by_its_content(tmp_path: Path) -> None:
+def test_an_arpa_file_is_recognized_by_its_content(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     path.write_text(KENLM)
     assert not is_binary(str(path))
     assert open_language_model(str(path), Quiet()).model.order == 3
 
 
-def test_every_damage_is_seen(tmp_path: Path) -> None:
+def test_any_damage_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     write_binary(path, read_text(tmp_path, KENLM))
     whole = path.read_bytes()
@@ -56,7 +56,7 @@ def test_every_damage_is_seen(tmp_path: Path) -> None:
             open_language_model(str(path), Quiet())
 
 
-def test_another_version_is_told(tmp_path: Path) -> None:
+def test_another_version_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     write_binary(path, read_text(tmp_path, KENLM))
     path.write_bytes(path.read_bytes().replace(b"model 2\n", b"model 7\n", 1))
@@ -64,7 +64,7 @@ def test_another_version_is_told(tmp_path: Path) -> None:
         open_language_model(str(path), Quiet())
 
 
-def test_what_cannot_be_opened_or_written_is_told(tmp_path: Path) -> None:
+def test_errors_when_opening_or_writing_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         open_language_model(str(tmp_path / "none"), Quiet())
     with pytest.raises(ExportError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""Estimation keeps to its memory, however long the text is."""
+"""Estimation stays within its memory limit for texts of any length."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ _WORDS_A_SENTENCE = 20
 
 
 def _peak_mib(folder: Path, words: int, memory: int) -> float:
-    """Peak memory of estimating 3-grams from a text of so many words, nearly all of whose 3-grams are new."""
+    """Peak memory of estimating 3-grams from a text of `words` words, with nearly all 3-grams distinct."""
     weights = 1 / np.arange(1, _DIFFERENT_WORDS + 1)
     drawn = np.random.default_rng(1).choice(
         _DIFFERENT_WORDS, (words // _WORDS_A_SENTENCE, _WORDS_A_SENTENCE), p=weights / weights.sum()

@@ -1,4 +1,4 @@
-"""A decoder of lists: each sentence has so many candidates once and for all, and weights choose among them."""
+"""A decoder of fixed n-best lists, from which weights choose."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ Words = tuple[str, ...]
 
 
 class ListDecoder:
-    """Sentences whose candidates are the worse the less the planted weights think of them, up to some noise."""
+    """Sentences whose candidates rank by the planted weights, up to some noise."""
 
     def __init__(self, planted: list[float], sentences: int, candidates: int, seed: int, noise: float) -> None:
         random = Random(seed)
@@ -24,7 +24,7 @@ class ListDecoder:
             quality = features @ np.array(planted) + np.array([random.gauss(0, noise) for _ in range(candidates)])
             words: list[Words] = [()] * candidates
             for rank, k in enumerate(np.argsort(-quality)):
-                # The worse it ranks, the more of its words are wrong.
+                # Lower ranks have more wrong words.
                 wrong = set(random.sample(range(len(reference)), round(len(reference) * rank / candidates)))
                 words[k] = tuple("x" if place in wrong else word for place, word in enumerate(reference))
             self.references.append([reference])

@@ -33,7 +33,7 @@ GRAMMAR = """\
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """A grammar whose probabilities are wrong, sentences to tune on, and references."""
+    """A grammar with wrong probabilities, sentences to tune on, and references."""
     (tmp_path / "grammar.cdec").write_text(GRAMMAR)
     source = ["la maison verte la maison", "la verte maison la", "maison la verte la", "", "la la maison verte"]
     target = ["the house green the house", "the green house the", "house the green the", "x", "the the house green"]
@@ -72,7 +72,7 @@ def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
     assert written["rounds"][-1]["candidates"] == 0 or len(scores) == 16
 
 
-def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: Run, inputs: Path) -> None:
+def test_tuning_continues_from_weights_and_does_not_depend_on_threads(hierogram: Run, inputs: Path) -> None:
     (inputs / "start.toml").write_text("[weights]\nGood = 0.125\nBad = 0.5\n")
     files = []
     for threads in ("1", "2"):
@@ -85,7 +85,7 @@ def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: R
     assert (first["Good"], first["Bad"], first["words"]) == (0.125, 0.5, 0)
 
 
-def test_where_the_starting_weights_win_it_is_reported(hierogram: Run, inputs: Path) -> None:
+def test_it_is_reported_if_the_starting_weights_win(hierogram: Run, inputs: Path) -> None:
     (inputs / "best.toml").write_text("[weights]\nGood = 1.0\nBad = -1.0\n")
     arguments = ("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", "w.toml", "--weights", "best.toml")
     made = json.loads(hierogram(*arguments, "--json").out)
@@ -94,7 +94,7 @@ def test_where_the_starting_weights_win_it_is_reported(hierogram: Run, inputs: P
     assert read_weights("w.toml")["Good"] == 1.0
 
 
-def test_without_scipy_it_ends_before_anything_is_read(
+def test_missing_scipy_is_reported_before_anything_is_read(
     hierogram: Run, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
@@ -103,7 +103,7 @@ def test_without_scipy_it_ends_before_anything_is_read(
     assert "read" not in ran.err
 
 
-def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None:
+def test_contradictory_options_are_reported(hierogram: Run, inputs: Path) -> None:
     ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "grammar.cdec", "-o", "weights.toml")
     assert (ran.code, "grammar.cdec has 6 lines, dev.fr has 5" in ran.err) == (3, True)
     (inputs / "empty.en").write_text("\n" * 5)
@@ -115,7 +115,7 @@ def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_references_in_another_normal_form_and_empty_ones_are_taken(hierogram: Run, inputs: Path, form: str) -> None:
+def test_references_in_another_normal_form_and_empty_ones_are_accepted(hierogram: Run, inputs: Path, form: str) -> None:
     (inputs / "uẓru.cdec").write_text(normalize("NFC" if form == "NFD" else "NFD", GRAMMAR.replace("house", "uẓru")))
     reference = (inputs / "dev.en").read_text().replace("house", "uẓru").replace("x\n", "\n")
     (inputs / "dev.kab").write_text(normalize(form, reference))
@@ -126,7 +126,7 @@ def test_references_in_another_normal_form_and_empty_ones_are_taken(hierogram: R
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: Path) -> None:
+def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Path) -> None:
     url = make_parts(tmp_path)
     with hg.open(url) as store:
         before = store.status()
@@ -149,7 +149,7 @@ def test_pairs_of_the_store_are_held_back_to_tune_on(hierogram: Run, tmp_path: P
             assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
 
 
-def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
+def test_options_that_select_held_out_pairs(hierogram: Run, inputs: Path) -> None:
     with hg.open(inputs / "few.db", create=True) as store:
         store.add(VERSES[:9])
     ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml")
@@ -161,7 +161,7 @@ def test_what_pairs_are_held_back_of(hierogram: Run, inputs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, inputs: Path) -> None:
     (inputs / "test.fr").write_text("la maison verte\n")
     (inputs / "news.en").write_bytes((inputs / "dev.en").read_bytes())
     shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]

@@ -1,4 +1,4 @@
-"""`hierogram evaluate` against sacrebleu's own command."""
+"""`hierogram evaluate` against sacrebleu's command."""
 
 import builtins
 import json
@@ -18,7 +18,7 @@ WORDS = ["the", "a", "house", "door", "green", "white", "is", "was", "in", "of",
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Two translations and two references, of which the second has holes."""
+    """Two translations and two references, the second with gaps."""
     random = Random(1)
     reference = [[random.choice(WORDS) for _ in range(random.randint(4, 12))] for _ in range(60)]
     texts = {
@@ -33,13 +33,13 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def theirs(folder: Path, *arguments: str) -> str:
-    """What sacrebleu's command says."""
+    """The output of sacrebleu's command."""
     command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "text"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow
-def test_scores_and_tests_are_those_of_sacrebleu(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     ran = hierogram("evaluate", "first", "second", "-r", "one", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
@@ -68,7 +68,7 @@ def test_several_references_some_of_them_missing(hierogram: Run, files: list[str
 
 
 def theirs_of(translation: list[str], *references: list[str]) -> list[float]:
-    """What sacrebleu's library says of one translation."""
+    """The scores of sacrebleu's library for one translation."""
     metrics = sacrebleu.BLEU(), sacrebleu.CHRF(), sacrebleu.TER()
     return [metric.corpus_score(translation, references).score for metric in metrics]
 
@@ -105,7 +105,7 @@ def test_a_table_with_signatures(hierogram: Run, files: list[str]) -> None:
     assert lines[4].startswith("TER: ")
 
 
-def test_lines_that_do_not_go_together(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+def test_files_of_different_length_are_rejected(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "short").write_text("the house\n")
     (tmp_path / "none").write_text("")
     ran = hierogram("evaluate", "first", "-r", "short")
@@ -117,7 +117,7 @@ def test_lines_that_do_not_go_together(hierogram: Run, files: list[str], tmp_pat
     assert hierogram("evaluate", "first", "-r", "one", "--metrics", "meteor").code == 2
 
 
-def test_without_sacrebleu_it_is_told(hierogram: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sacrebleu_is_reported(hierogram: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     load = builtins.__import__
 
     def without(name: str, *arguments, **options):
@@ -130,7 +130,7 @@ def test_without_sacrebleu_it_is_told(hierogram: Run, files: list[str], monkeypa
     assert (ran.code, "pip install '.[evaluate]'" in ran.err) == (2, True)
 
 
-def test_the_commands_of_the_document_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     for name, copied in (("baseline.en", "first"), ("averaged.en", "second"), ("test.en", "one"), ("test2.en", "two")):
         (tmp_path / name).write_text((tmp_path / copied).read_text())
     document = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text()

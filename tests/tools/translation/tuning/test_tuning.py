@@ -1,4 +1,4 @@
-"""Tuning finds weights that were planted, and its parts do what they say."""
+"""Tuning finds planted weights, and its parts follow their definitions."""
 
 from random import Random
 
@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)
 
 
-def test_it_ends_where_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_if_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=5, candidates=20, seed=1, noise=0.3)
     options = TuningOptions(iterations=50)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 20_000)
@@ -70,7 +70,7 @@ def test_it_ends_where_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
 
 
-def test_weights_of_the_best_round_are_taken() -> None:
+def test_weights_of_the_best_round_are_used() -> None:
     rounds = [["a b c d e", "x"], ["a b c d e f", "y"], ["a b c d", "z"], ["a b", "w"]]
     left = iter(rounds)
 
@@ -83,7 +83,7 @@ def test_weights_of_the_best_round_are_taken() -> None:
     assert np.array_equal(tuned.weights, tuned.history[1].weights)
 
 
-def test_bleu_of_a_text_is_that_of_sacrebleu() -> None:
+def test_bleu_of_a_text_equals_sacrebleu() -> None:
     from sacrebleu.metrics import BLEU
 
     random = Random(3)
@@ -106,15 +106,15 @@ def test_bleu_of_a_sentence() -> None:
     found = sentence_bleu(np.array([references.statistics(tuple(text.split())) for text in (
         "the cat sat on the mat", "the the the cat", "dog", "", "the cat sat on the mat there now",
     )]))  # fmt: skip
-    # Brevity: 7 words wanted of 6. Matches of n = 1 to 4: 6/6, 5/5, 4/4, 3/3.
+    # Brevity: 6 words, where 7 are expected. Matches of n = 1 to 4: 6/6, 5/5, 4/4, 3/3.
     assert found[0] == pytest.approx(np.exp(1 - 7 / 6))
-    # "the" twice and "cat" of 4 words, "the cat" of 3: closest of 6 and 2 words, equally far, is 2.
+    # "the" twice and "cat" of 4 words, "the cat" of 3: the closest of 6 and 2 words, equally far, is 2.
     assert found[1] == pytest.approx((3 / 4 * 2 / 4 * 1 / 3 * 1 / 2) ** 0.25)
     assert found[2] == found[3] == 0
     assert found[4] == pytest.approx((6 / 8 * 6 / 8 * 5 / 7 * 4 / 6) ** 0.25)
 
 
-def test_translations_that_are_too_short_lose_more_than_they_do_in_bleu() -> None:
+def test_short_translations_lose_more_than_in_bleu() -> None:
     references = References([tuple("abcdefgh")])
     short, whole = (references.statistics(tuple(text)) for text in ("abcdefg", "abcdefgx"))
     unsmoothed = bleu_of(short).score / bleu_of(whole).score
@@ -148,7 +148,7 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
     wide = as_wide(trained, last, differences)
     assert wide[2] == 7
     assert wide[0] / wide[1] == pytest.approx(trained[0] / trained[1])
-    # Of two bounds, the spread of the pairs and the sum of absolute weights, the nearer one.
+    # The tighter of two bounds: the spread of the pairs, and the sum of absolute weights.
     assert np.abs(wide[:2]).sum() == pytest.approx(4)
     assert np.linalg.norm(differences @ wide) < np.linalg.norm(differences @ last)
     narrow = np.array([0.5, 0.5, 7.0])
@@ -169,7 +169,7 @@ def test_the_gradient_is_that_of_the_loss() -> None:
         for k, unit in enumerate(np.eye(4) * 1e-6):
             up, down = (logistic_loss(weights + sign * unit, differences)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-5)
-    # Where margins are large, neither overflows.
+    # Large margins do not overflow.
     value, gradient = logistic_loss(np.full(4, 1e4), differences)
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
@@ -195,8 +195,8 @@ def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
     assert shares[-1] > 0.7
 
 
-def test_a_step_leaves_what_repeats_itself() -> None:
-    # Four sentences of the same words: what changes one changes all.
+def test_a_step_ignores_text_that_repeats_itself() -> None:
+    # Four sentences with the same words: a change of one changes all.
     pools = []
     for k in range(4):
         pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
@@ -207,15 +207,15 @@ def test_a_step_leaves_what_repeats_itself() -> None:
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     weights = step(lists, best, trained, 0.25, TuningOptions(), None)
     assert lists.first(weights).tolist() == [1, 1, 1, 1]
-    # The other way the longer step would be worse, and nothing changes.
+    # In the opposite direction the longer step would be worse, and nothing changes.
     assert lists.first(step(lists, trained, best, 0.25, TuningOptions(), None)).tolist() == [1, 1, 1, 1]
 
 
 class TrapDecoder:
-    """A decoder of lists whose last feature lies: lists that a good start finds say little of what it does alone.
+    """A decoder of lists whose last feature is misleading, although lists from a good start do not show it.
 
-    Of the eight candidates that good weights put first a third have some of it, and are better; further down are
-    candidates that have much of it, and no right word.
+    A third of the eight best candidates by good weights have a little of it, and are better. Further down, candidates
+    have much of it and no correct word.
     """
 
     def __init__(self, seed: int, sentences: int = 80) -> None:
@@ -245,7 +245,7 @@ class TrapDecoder:
 @pytest.mark.parametrize("seed", [7, 8, 9])
 @pytest.mark.parametrize("start", [(1.0, 0.2, 0.0), (0.5, -0.1, 0.0), (3.0, 0.5, -0.5), (1.0, 0.0, -1.0)])
 def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) -> None:
-    """Nor is one that the lists so far speak for: it ends with the sentence by which two points of BLEU are lost."""
+    """This includes a round that the lists support: it stops at the sentence that loses two points of BLEU."""
     decode = TrapDecoder(seed)
     tuned = tune(decode, decode.references, np.array(start), TuningOptions(iterations=8, seed=seed))
     scores = [iteration.bleu.score for iteration in tuned.history]
@@ -256,12 +256,12 @@ def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) ->
     assert [iteration.sentences for iteration in tuned.history] == decode.asked
     early = [iteration for iteration in tuned.history if iteration.sentences < len(decode.references)]
     assert all(iteration.bleu.score < scores[0] - 2 for iteration in early)
-    # This start keeps the lie away, which no list shows.
+    # This start avoids the misleading feature, which no list shows.
     assert bool(early) or start != (3.0, 0.5, -0.5)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_round_is_far_below_a_start_that_is_good_already(seed: int) -> None:
+def test_no_round_is_far_below_a_start_that_is_already_good(seed: int) -> None:
     decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=1.0)
     tuned = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=10, seed=seed))
     scores = [iteration.bleu.score for iteration in tuned.history]
@@ -271,7 +271,7 @@ def test_no_round_is_far_below_a_start_that_is_good_already(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2, 3])
-def test_it_starts_again_where_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
     begun = []
 
@@ -286,13 +286,13 @@ def test_it_starts_again_where_rounds_find_little(starts: int, monkeypatch: pyte
     options = TuningOptions(iterations=30)
     tuned = tune(decode, decode.references, first, options)
     assert sum(best is first and trusted == begun[0][1] for best, trusted in begun) == starts
-    # What an earlier start has found is kept.
+    # Candidates of an earlier start are kept.
     scores = [iteration.bleu.score for iteration in tuned.history]
     assert scores[tuned.best] == max(scores)
     assert np.array_equal(tuned.weights, tuned.history[tuned.best].weights)
 
 
-def test_where_the_start_wins_it_is_reported() -> None:
+def test_it_is_reported_if_the_start_wins() -> None:
     texts = iter(["a b c d e f", "a b c d e x", "a b c d e y", "a b c d e z"])
 
     def decode(weights):
@@ -320,7 +320,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         change = fit_length(lists, 5.0, ratio)
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
-    # Lists that have it already, all of whose candidates are as long as their references: nothing to fit.
+    # In these lists all candidates are as long as their references: there is nothing to fit.
     alike = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(alike, 5.0, 1.0) == 0
     # At most half of the largest weight.
@@ -336,7 +336,7 @@ def test_lengths_settle_while_other_weights_are_trained(monkeypatch: pytest.Monk
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
     lists = []
     for text in texts:
-        # Each word that is left out, or added, costs nothing by the features; what is right is in the second one.
+        # Deleting or adding words costs nothing by the features; only the second one indicates correct words.
         words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
         right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
         features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)

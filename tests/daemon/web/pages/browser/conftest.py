@@ -1,7 +1,6 @@
-"""A real browser, and the daemon's pages for it to look at.
+"""A real browser that opens the daemon's pages.
 
-Where there is no chromium these tests are left out, and say so; where the environment says that it is a continuous
-integration (CI=true) they fail instead.
+Without chromium these tests are skipped with a message; in continuous integration (CI=true) they fail instead.
 """
 
 import os
@@ -47,7 +46,7 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serves the pages of a store, and says at which address."""
+    """Serve the pages of a store and return their URL."""
     with ExitStack() as stack:
 
         def start(store: Store, **values: object) -> str:
@@ -64,7 +63,7 @@ Visit = Callable[..., Any]
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visit]:
-    """Opens a page of its own; in the end none has asked another host, and the browser had nothing to complain of."""
+    """Open a new page. At the end, check that it requested no other host and that the browser reported no error."""
     said: list[str] = []
     hosts: set[str] = set()
     wanted: set[str] = set()

@@ -1,4 +1,4 @@
-"""People find their way in a real browser: with the keyboard alone, with the mouse, and without JavaScript."""
+"""Using the pages in a real browser: with the keyboard only, with the mouse, and without JavaScript."""
 
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,7 @@ MOST_TABS = 80
 
 
 def tab_to(page: Any, selector: str) -> None:
-    """Presses Tab until what the selector means has the focus."""
+    """Press Tab until the selected element has the focus."""
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
@@ -29,7 +29,7 @@ def lit(page: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> None:
     uses = learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
     page = visit(serve(learned))
     page.keyboard.type("ne _ pas")
@@ -74,7 +74,7 @@ def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(address)
     page.locator("#q").click()
@@ -106,7 +106,7 @@ def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_results_update_while_typing(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned))
     page.locator("#q").press_sequentially("maison")
     page.wait_for_selector("table.rules")
@@ -150,7 +150,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
 
 
 @pytest.mark.slow
-def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/ask")
     tab_to(page, ".recipes a")
     while page.evaluate("document.activeElement.textContent") != "How far are the pairs?":
@@ -162,7 +162,7 @@ def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, vi
 
 
 @pytest.mark.slow
-def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_typed_query(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(f"{address}/ask")
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
@@ -172,7 +172,7 @@ def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None
 
 
 @pytest.mark.slow
-def test_a_text_is_translated_by_keyboard_and_corrected(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/translate", viewport={"width": 390, "height": 800})
     page.keyboard.type("La maison verte")
     page.wait_for_selector(".translated")
@@ -228,7 +228,7 @@ def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_the_token_is_asked_for_once(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_the_token_is_requested_once(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned, token=TOKEN)}/search?q={quote('ne _ pas')}")
     assert page.locator("h1").text_content() == "Enter"
     page.keyboard.type(TOKEN)

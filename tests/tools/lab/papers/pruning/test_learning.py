@@ -1,4 +1,4 @@
-"""Expectation maximization: exact steps raise the likelihood, and steps by masks go the same way."""
+"""Expectation maximization: exact steps raise the likelihood, and steps with masks converge to the same result."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +38,7 @@ def trees(unary: list[tuple[int, int, float]] = GRAMMAR.unary) -> LearnableTrees
 
 
 def itg() -> LearnableItg:
-    """Pairs that share words, each with links one-to-one."""
+    """Pairs that share words, each with one-to-one links."""
     random = np.random.default_rng(5)
     source = [random.integers(0, 3, size).astype(np.int32) for size in (2, 3, 3, 4, 3)]
     target = [random.integers(0, 3, size).astype(np.int32) for size in (3, 3, 2, 4, 3)]
@@ -72,7 +72,7 @@ def test_each_exact_step_raises_the_likelihood(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_soft_counts_are_the_exact_ones_in_the_long_run(name: str) -> None:
+def test_soft_counts_equal_the_exact_ones_in_the_long_run(name: str) -> None:
     grammar = GRAMMARS[name]()
     exact = count_exactly(grammar).features
     soft = SoftCounts(grammar, 1500, key=2).count(grammar).features
@@ -82,7 +82,7 @@ def test_soft_counts_are_the_exact_ones_in_the_long_run(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_learning_by_masks_goes_where_exact_learning_goes(name: str) -> None:
+def test_learning_with_masks_converges_like_exact_learning(name: str) -> None:
     start = GRAMMARS[name]()
     *_, (exact, _) = learned(start, 10)
     few, many = (likelihood(list(learned(start, 10, SoftCounts(start, masks, key=3)))[-1][0]) for masks in (1, 60))
@@ -102,7 +102,7 @@ def test_weights_are_relative_frequencies_and_parts_of_fragments_keep_theirs() -
 
 
 def test_rules_within_chains_are_counted() -> None:
-    """The expected uses of a rule are its weight times the slope of the log-likelihood."""
+    """The expected uses of a rule are its weight times the derivative of the log-likelihood."""
     grammar = trees()
     counted = count_exactly(grammar)
     [(found, _)] = learned(grammar, 1)
@@ -125,7 +125,7 @@ def test_rules_within_chains_are_counted() -> None:
     np.testing.assert_allclose(found.grammar.unary["weight"], slopes / uses[parents], rtol=1e-4)
 
 
-def test_the_command_learns_by_both_counts(tmp_path: Path) -> None:
+def test_the_command_learns_with_both_counts(tmp_path: Path) -> None:
     nouns, files = ("chat", "chien", "pain", "mur"), []
     for name, line in (("f", "le {0} a le {1}"), ("e", "the {0} has the {1}"), ("links", "0-0 1-1 2-2 3-3 4-4")):
         lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]

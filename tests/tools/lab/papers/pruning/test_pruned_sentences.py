@@ -1,4 +1,4 @@
-"""The command that sets masks of sentences beside coarse-to-fine pruning."""
+"""The command that compares masks of sentences with coarse-to-fine pruning."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def _tree(number: int) -> str:
     return f"(TOP (S (NP (DT the) (NN {one})) (VP (VBZ {VERBS[number % 3]}){more}{after}) (. .)))"
 
 
-def test_the_command_tells_seconds_and_errors_of_each_way(tmp_path: Path) -> None:
+def test_the_command_reports_seconds_and_errors_of_each_method(tmp_path: Path) -> None:
     treebank = tmp_path / "trees.ptb"
     treebank.write_text("".join(f"{_tree(number)}\n" for number in range(40)))
     app = typer.Typer()
@@ -28,7 +28,7 @@ def test_the_command_tells_seconds_and_errors_of_each_way(tmp_path: Path) -> Non
     assert told.exit_code == 0, told.output
     rows = [line.split("\t") for line in told.stdout.splitlines() if line.startswith("5-10\t")]
     errors = {row[1]: float(row[4]) for row in rows}
-    # The hypergraph of pairs gives what the chart of trees gives.
+    # The hypergraph of pairs has the results of the tree chart.
     assert errors["whole"] == 0
     assert errors["core"] < 1e-6
     coarse = [errors[f"coarse-to-fine {threshold:g}"] for threshold in (1e-1, 1e-2, 1e-3, 1e-4)]

@@ -1,4 +1,4 @@
-"""Figures of merit equal their definition, and cut bispans as a threshold says."""
+"""Figures of merit equal their definition, and a threshold prunes bispans correctly."""
 
 import math
 
@@ -10,7 +10,7 @@ from hierogram.tools.lab.papers.randomized_pruning import figures_of_merit, kept
 
 
 def merit(target: np.ndarray, source: np.ndarray, bispan: tuple[int, int, int, int]) -> float:
-    """The product of Model 1 probabilities of all words, from words on their own side of the bispan's borders."""
+    """The product of the Model 1 probabilities of all words, from words on the same side of the bispan's borders."""
     n, m = len(source), target.shape[1]
     i, j, x, y = bispan
     total = 0.0

@@ -1,4 +1,4 @@
-"""Masks of the charts that trees are parsed with: sums, soft counts, and what their chain converges to."""
+"""Masks of tree parsing charts: sums, soft counts, and the limit of their chain."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SPANS = np.array([(0, 2), (3, 5), (2, 5), (2, 7), (5, 7)], np.int32)
 
 
 def span_counts(forest: Forest, expected: np.ndarray) -> np.ndarray:
-    """How often each span is derived by a word or two parts."""
+    """Expected number of derivations of each span by a word or by two parts."""
     edges = np.arange(forest.edges)
     start, end = spans_of(forest, edges)
     own = forest.items.edge[: forest.edges]["kind"] != 2
@@ -24,7 +24,7 @@ def span_counts(forest: Forest, expected: np.ndarray) -> np.ndarray:
     return np.bincount(cells[own], expected[own], words * (words + 1) // 2)
 
 
-def test_masked_sums_are_those_of_the_hypergraph() -> None:
+def test_masked_sums_equal_those_of_the_hypergraph() -> None:
     system = system_of(SENTENCE, SPANS)
     grammar = sentence_of(SENTENCE).grammar
     random = np.random.default_rng(1)
@@ -66,7 +66,7 @@ def test_the_chain_converges_to_the_expectations_of_the_whole_chart() -> None:
     assert error.max() > 0.001
 
 
-def test_spans_that_cannot_be_together_are_dropped() -> None:
+def test_incompatible_spans_are_dropped() -> None:
     grammar = sentence_of(SENTENCE).grammar
     kernel = TreePruningKernel(grammar, 0, np.array([(0, 2), (1, 3), (4, 6)], np.int32), 1)
     [assigned] = kernel.init(1).assigned

@@ -1,4 +1,4 @@
-"""The loop of the spool alone, on a store and a folder, in a process that can be killed."""
+"""The spool loop alone, on a store and a folder, in a process that tests kill."""
 
 import sys
 import threading

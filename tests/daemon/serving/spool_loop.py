@@ -1,4 +1,4 @@
-"""The loop of the spool, run within a test for some looks at the folder."""
+"""Run the spool loop within a test, for a number of scans of the folder."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,8 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store
 
 
-class Looks:
-    """A stop flag that is set after so many looks, before each of which something happens."""
+class ScanLimit:
+    """A stop flag that is set after a number of scans, with an action before each."""
 
     def __init__(self, *before: Callable[[], object]) -> None:
         self._before = list(before)
@@ -31,14 +31,14 @@ class Looks:
         return self._ended
 
 
-def run(store: Store, looks: Looks, **section: object) -> tuple[list[Told], HealthRegistry]:
-    """What is logged, and what others may see in the end."""
+def run(store: Store, limit: ScanLimit, **section: object) -> tuple[list[Told], HealthRegistry]:
+    """Run the loop, and return its log and its health as seen from outside."""
     health = HealthRegistry()
     configuration = Configuration(spool=SpoolSection.model_validate(section))
     with capture_logs() as said:
         intake = SpoolLoop(store, lambda: configuration, health, structlog.stdlib.get_logger())
         intake.prepare(configuration)
-        intake.run(looks, Heartbeat())
+        intake.run(limit, Heartbeat())
     return said, health
 
 

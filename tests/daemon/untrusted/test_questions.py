@@ -1,6 +1,7 @@
-"""Strangers ask what they like of a real daemon: it samples on, answers others within a second, and stays small.
+"""Clients send arbitrary SQL queries to a real daemon, which keeps sampling, answers within a second, and stays
+small.
 
-The daemon has 1,024 descriptors. `pytest -m campaign tests/daemon/strangers` runs it on both databases.
+The daemon has 1,024 descriptors. `pytest -m campaign tests/daemon/untrusted` runs it on both databases.
 """
 
 import os
@@ -22,9 +23,9 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
 MOST_MEMORY_MB = 1_200
 MOST_SECONDS = 1.0
 SECONDS = 3.0
-"""What a question may take here."""
+"""Time limit of a query here."""
 ROUND = 4
-"""Questions at a time: two are answered, the others hear that others are being answered, and ask again."""
+"""Concurrent queries: two are answered, the other clients are told to retry."""
 
 _ALL = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT"
 _COLUMNS = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
@@ -33,7 +34,7 @@ ON_SQLITE = [
     f"{_ALL} sum(instr(zeroblob(8000000), zeroblob(4000000) || x'01')) FROM a",
     f"SELECT {_COLUMNS}",
     f"SELECT {_COLUMNS} FROM rules, rules AS b",
-    # Of our own making from here on.
+    # Queries of our own from here on.
     f"{_ALL} count(*) FROM a",
     f"{_ALL} hex(zeroblob(4000000)) FROM a",
     f"{_ALL} n FROM a",
@@ -65,7 +66,7 @@ ON_SQLITE = [
 ON_POSTGRES = [
     "SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT repeat('a', 45000) FROM generate_series(1, 20000)",
-    # Of our own making from here on.
+    # Queries of our own from here on.
     "SELECT count(pg_advisory_xact_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT count(pg_try_advisory_lock_shared(1, g::int)) FROM generate_series(1, 1000000) g",
     "SELECT query_to_xml('SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g', true, true, '')",
@@ -101,7 +102,7 @@ ON_POSTGRES = [
 
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[Daemon]:
-    """A daemon with few descriptors, on a store with pairs that are sampled for ever."""
+    """A daemon with few descriptors, on a store with pairs that are sampled forever."""
     role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := ask_url_of(url)) else {}
     daemon = Daemon(url, folder, HIEROGRAM_HTTP__SQL_SECONDS=f"{SECONDS:g}", **role)
     daemon.start()
@@ -117,7 +118,7 @@ def attacked(url: str, folder: Path) -> Iterator[Daemon]:
 
 
 def processes(parent: int) -> list[int]:
-    """The process and all that descend from it."""
+    """The process and all its descendants."""
     found = [parent]
     with suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{parent}/task").iterdir():
@@ -127,7 +128,7 @@ def processes(parent: int) -> list[int]:
 
 
 def memory_mb(parent: int) -> float:
-    """What the process and its children hold in memory."""
+    """Memory of the process and its children."""
     pages = 0
     for process in processes(parent):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -136,7 +137,7 @@ def memory_mb(parent: int) -> float:
 
 
 def status(daemon: Daemon) -> tuple[float, int]:
-    """How long the status took, in seconds, and how many sweeps there have been."""
+    """Response time of the status in seconds, and the number of sweeps."""
     daemon.check()
     began = time.monotonic()
     answer = httpx2.get(daemon.address("/v1/status"), timeout=60)
@@ -145,7 +146,7 @@ def status(daemon: Daemon) -> tuple[float, int]:
 
 
 def ask(daemon: Daemon, question: str, form: str) -> int:
-    """Asks until somebody answers; returns the status of the answer, and how much of it came is of no matter."""
+    """Send a query until it is answered, and return the status; a truncated response is accepted."""
     until = time.monotonic() + 300
     while True:
         with httpx2.stream("GET", daemon.address(f"/ask{form}"), params={"sql": question}, timeout=120) as answer:
@@ -158,7 +159,7 @@ def ask(daemon: Daemon, question: str, form: str) -> int:
 
 
 class Watch:
-    """What others see of the daemon while it is attacked: the slowest status, and the most memory."""
+    """The daemon as seen by other clients during the attack: the slowest status and peak memory."""
 
     def __init__(self, daemon: Daemon) -> None:
         assert daemon.process is not None
@@ -178,7 +179,7 @@ class Watch:
 
 
 def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
-    """Asks all of them, some at a time, in all three forms; returns the statuses of the answers."""
+    """Send all queries, some at a time, in all three formats; return the response statuses."""
     watch = Watch(daemon)
     found: dict[str, int] = {}
     _, before = status(daemon)
@@ -205,12 +206,12 @@ def command(process: int) -> str:
 
 
 def asked_of(url: str, which: str) -> int:
-    """How many sessions of those who ask a Postgres has."""
+    """The number of Postgres sessions used for queries."""
     [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND {which}")
     return int(str(found))
 
 
-def test_questions_of_strangers(learned_url: str, tmp_path: Path) -> None:
+def test_arbitrary_queries(learned_url: str, tmp_path: Path) -> None:
     questions = ON_SQLITE if learned_url.startswith("sqlite") else ON_POSTGRES
     with attacked(learned_url, tmp_path) as daemon:
         found = attack(daemon, questions)
@@ -225,8 +226,8 @@ def test_questions_of_strangers(learned_url: str, tmp_path: Path) -> None:
     assert_sound(learned_url)
 
 
-def test_answers_that_nobody_reads(learned_url: str, tmp_path: Path) -> None:
-    """Forty clients ask for as much as there may be, and do not read it: their answers lie in files."""
+def test_answers_that_are_not_read(learned_url: str, tmp_path: Path) -> None:
+    """Forty clients request the maximum and do not read it: the answers are buffered in files."""
     much = (
         f"{_ALL} n, hex(zeroblob(2000)) FROM a"
         if learned_url.startswith("sqlite")
@@ -260,7 +261,7 @@ def test_answers_that_nobody_reads(learned_url: str, tmp_path: Path) -> None:
 
 
 def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
-    """Whoever answers dies with the daemon. HIEROGRAM_TEST_KILLS sets another number than a hundred."""
+    """The answering process dies with the daemon. HIEROGRAM_TEST_KILLS overrides the number of kills."""
     slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
     for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))):
         with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""What strangers may put into a spool, and what has to become of it."""
+"""Malicious and damaged files for a spool, and the expected outcomes."""
 
 import contextlib
 import gzip
@@ -24,7 +24,7 @@ _MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Attack:
-    """A file of some name and content: what becomes of it, and a part of the reason where it is set apart."""
+    """A file with its expected fate, and part of the reason if it is moved aside."""
 
     name: bytes
     make: Callable[[Path], object]
@@ -111,14 +111,13 @@ def _large_words(path: Path) -> None:
 
 
 def _all_wrong(path: Path) -> None:
-    """Every second line is wrong, for another reason each, with much to keep."""
+    """Every second line is wrong, for a different reason each, with much to record."""
     with path.open("wb") as file:
         for k in range(20_000):
             file.write(GOOD if k % 2 else b"x" * 4_000 + (b"\xff" if k % 4 else b"\t|||") + b"\n")
 
 
 def attacks() -> Iterator[Attack]:
-    """All of them."""
     # Names.
     yield Attack(b"caf\xe9.bars", _holding(GOOD), TAKEN)
     yield Attack(b"caf\xe9-bad", _holding(b"what\n"), APART, "neither JSON nor")
@@ -133,7 +132,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"x.reason", _holding(b"what\n"), APART, "neither JSON nor")
     yield Attack(b"-rf", _holding(GOOD), TAKEN)
     yield Attack(b"memory\xff.tmx", _memory(), TAKEN)
-    # What is no file.
+    # Not regular files.
     yield Attack(b"fifo", os.mkfifo, APART, "no regular file")
     yield Attack(b"fifo.tmx", os.mkfifo, APART, "no regular file")
     yield Attack(b"socket", _socket, APART, "no regular file")

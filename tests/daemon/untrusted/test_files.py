@@ -1,4 +1,4 @@
-"""Strangers put all kinds of files into the spool of a daemon, which samples on, answers, and keeps its memory."""
+"""Untrusted users put all kinds of files into the spool; the daemon keeps sampling and answering, and stays small."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from random import Random
 import pytest
 from tests.daemon.campaigns.daemon import Daemon, assert_sound, is_there, readers_of, stored_lines, wait_until
 from tests.daemon.conftest import QUICK
-from tests.daemon.strangers.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
+from tests.daemon.untrusted.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
 
 from hierogram.storage.store import open_store
 
@@ -29,7 +29,7 @@ DESCRIPTORS = 1_024
 
 
 class Watch:
-    """Asks the daemon how it is, four times a second, and looks at its memory, that of its children included."""
+    """Query the daemon's status four times a second, and record its memory, including its children's."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -61,7 +61,7 @@ class Watch:
                 self.slow.append(f"{took:.2f} s at answer {self.answers}, {readers} readers, spool {waiting}")
 
     def check(self) -> None:
-        """Ends watching; fails where the daemon was not what it has to be."""
+        """Stop watching, and fail if a response was late or memory too high."""
         self._end.set()
         self._thread.join()
         print(f"{self.answers} answers, the slowest {self.slowest:.2f} s, memory at most {self.memory >> 20} MiB")
@@ -72,7 +72,7 @@ class Watch:
 
 
 def memory_of(process: int) -> int:
-    """Bytes that a process and its children have in memory, what they share counted once."""
+    """Memory of a process and its children in bytes, shared memory counted once."""
     total = 0
     for number in (process, *readers_of(process)):
         with suppress(OSError):
@@ -84,10 +84,10 @@ def memory_of(process: int) -> int:
 
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
-    """A daemon with few descriptors that is watched, and that is sound in the end and ends in good order."""
+    """Watch a daemon with few descriptors; check at the end that its store is consistent and that it exits cleanly."""
     with open_store(url, create=True, settings=QUICK):
         pass
-    # The time without progress is shorter than what people have, so that the campaign is not longer.
+    # The stall timeout is shorter than the default, to keep the campaign short.
     daemon = Daemon(url, folder, HIEROGRAM_INTAKE__READER_SECONDS="8", HIEROGRAM_DAEMON__GRACE_SECONDS="20")
     with daemon.started():
         assert daemon.process is not None
@@ -104,7 +104,7 @@ def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
 
 
 def drop(daemon: Daemon, name: bytes, content: bytes) -> None:
-    """As one should: written elsewhere, then renamed."""
+    """Put a file into the spool correctly: written elsewhere, then renamed."""
     hidden = daemon.spool / ".hidden"
     hidden.write_bytes(content)
     path = path_of(daemon.spool, name)
@@ -120,7 +120,7 @@ def put(daemon: Daemon, attack: Attack) -> None:
 
 
 def empty(daemon: Daemon) -> bool:
-    """Whether nothing lies in the spool that is still to be taken."""
+    """Whether the spool contains nothing still to be ingested."""
     daemon.check()
     for place, folders, files in os.walk(os.fsencode(daemon.spool)):
         if place == os.fsencode(daemon.spool):
@@ -131,7 +131,7 @@ def empty(daemon: Daemon) -> bool:
 
 
 def fate_of(daemon: Daemon, attack: Attack) -> tuple[str, str]:
-    """What became of a file, and the reason."""
+    """The fate of a file, and the reason."""
     for fate, folder in ((TAKEN, "done"), (APART, "failed")):
         path = path_of(daemon.spool / folder, attack.name)
         if os.path.lexists(path):
@@ -144,7 +144,7 @@ def fate_of(daemon: Daemon, attack: Attack) -> tuple[str, str]:
     return "gone", ""
 
 
-def test_every_file_is_taken_in_or_set_apart(store_url: str, tmp_path: Path) -> None:
+def test_every_file_is_ingested_or_moved_aside(store_url: str, tmp_path: Path) -> None:
     with attacked(store_url, tmp_path) as (daemon, _):
         everything = list(attacks())
         for attack in everything:
@@ -173,12 +173,12 @@ def test_a_file_and_a_folder_have_one_name(store_url: str, tmp_path: Path) -> No
 
 
 def test_a_reader_that_is_killed_or_stopped_twice_loses_its_file(store_url: str, tmp_path: Path) -> None:
-    """And a good file that was hit once is taken in."""
+    """A good file whose reader is killed once is ingested."""
     lines = b"".join(b"la maison %d ||| the house %d ||| 0-0 1-1 2-2\n" % (k, k) for k in range(400_000))
     with attacked(store_url, tmp_path) as (daemon, _):
         for number, times in ((signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGSTOP, 2)):
             name = b"hit-%d-%d.bars" % (number, times)
-            # A reader without work that is hit is nobody's loss.
+            # Killing an idle reader loses nothing.
             wait_until(lambda: not readers(daemon), "no reader is left of the last file")
             drop(daemon, name, lines)
             hit: set[int] = set()
@@ -205,8 +205,8 @@ def readers(daemon: Daemon) -> list[int]:
     return readers_of(daemon.process.pid)
 
 
-def test_files_that_change_while_they_are_read(store_url: str, tmp_path: Path) -> None:
-    """Some vanish, some are cut, some grow, some become a FIFO or a folder; good ones come in between."""
+def test_files_that_change_during_reading(store_url: str, tmp_path: Path) -> None:
+    """Some vanish, some are truncated, some grow, some become a FIFO or a folder; good files arrive in between."""
     many = GOOD * 20_000
     with attacked(store_url, tmp_path) as (daemon, _):
         for turn in range(12):
@@ -238,13 +238,13 @@ def turn_into_fifo(path: Path) -> None:
     fifo.replace(path)
 
 
-def test_a_daemon_that_reads_a_stopped_file_ends_when_asked(store_url: str, tmp_path: Path) -> None:
+def test_a_daemon_blocked_on_a_file_ends_on_request(store_url: str, tmp_path: Path) -> None:
     with attacked(store_url, tmp_path) as (daemon, watch):
         drop(daemon, b"large.bars", GOOD * 2_000_000)
         [reader] = wait_until(lambda: readers(daemon), "a reader")
         os.kill(reader, signal.SIGSTOP)
         wait_until(lambda: watch.answers > 0, "it answers while the reader is stopped")
-        # From here on nobody is to answer for a while.
+        # From here on the daemon is not expected to answer for a while.
         watch.check()
         began = time.monotonic()
         daemon.end()
@@ -256,10 +256,10 @@ def test_a_daemon_that_reads_a_stopped_file_ends_when_asked(store_url: str, tmp_
 
 
 class Loop:
-    """The loop of the spool in a process of its own, without the rest of the daemon, which takes long to start."""
+    """The spool loop in a separate process, without the slow start of the rest of the daemon."""
 
     def __init__(self, url: str, spool: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.daemon.strangers.files_loop", url, str(spool)]
+        self._command = [sys.executable, "-m", "tests.daemon.untrusted.files_loop", url, str(spool)]
         self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
     def start(self) -> None:
@@ -268,7 +268,7 @@ class Loop:
         )
 
     def kill(self) -> bool:
-        """Kills it; whether it had a reader, which has to go with it."""
+        """Kill it, check that its reader ends too, and return whether it had one."""
         found = readers_of(self.process.pid)
         assert self.process.poll() is None
         self.process.kill()
@@ -278,7 +278,7 @@ class Loop:
 
 
 def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
-    """The loop or its reader, a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost, none stored twice."""
+    """The loop or its reader is killed a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost or stored twice."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     random = Random(8)
     spool = tmp_path / "spool"

@@ -1,4 +1,4 @@
-"""What people are told: refusals that say what to do, exit codes that mean something, progress that adds up."""
+"""Messages to users: refusals with advice, meaningful exit codes, and consistent progress."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.database("sqlite")
 
 
 @pytest.mark.slow
-def test_a_name_that_ends_in_no_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_a_name_without_a_known_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     store = ("--store", learned_url)
     for name in ("x.foo", "x.foo.gz"):
         refused = hierogram(*store, "export", "-o", name)
@@ -55,7 +55,7 @@ def test_tuning_a_grammar_needs_a_text(hierogram: Run, tmp_path: Path) -> None:
         ({"a": b"la ||| the\nne\n"}, None),
     ],
 )
-def test_damaged_inputs_do_not_end_with_0(
+def test_damaged_inputs_exit_with_an_error(
     hierogram: Run, tmp_path: Path, files: dict[str, bytes], damage: str | None
 ) -> None:
     for name, content in files.items():
@@ -66,16 +66,16 @@ def test_damaged_inputs_do_not_end_with_0(
     assert hierogram("ingest", *files, "--strict").code == 1
 
 
-def test_a_line_of_a_megabyte_is_said_to_be_too_long(hierogram: Run, tmp_path: Path) -> None:
+def test_a_line_of_a_megabyte_is_reported_as_too_long(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("la maison " * 120_000)
     refused = hierogram("ingest", "a")
     assert (refused.code, "line 1 is longer than 1,048,576 bytes" in refused.err) == (3, True)
 
 
-def test_progress_of_an_export_counts_what_it_says(learned: Store, tmp_path: Path) -> None:
+def test_progress_of_an_export_is_consistent(learned: Store, tmp_path: Path) -> None:
     from hierogram.daemon.learning.learning import learn
 
-    # Rules come and go, so that their numbers are beyond how many there are.
+    # Rules are deleted and added, so their ids exceed their number.
     learn(learned, sweeps=3)
     heard: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
     for name in ("g.cdec", "g.s2t"):
@@ -89,7 +89,7 @@ def test_progress_of_an_export_counts_what_it_says(learned: Store, tmp_path: Pat
     assert heard["count"][-1] == (len(LINES), len(LINES))
 
 
-def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_kernels_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_QUIET_SECONDS", 0.0)
     warmed: list[str] = []
     monkeypatch.setattr(service, "warm_up", lambda _: (warmed.append("sampling"), None))
@@ -104,11 +104,11 @@ def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line["event"] for line in lines].count("samplers ready") == 3
 
 
-def test_an_answer_is_warmed_up_in_memory() -> None:
+def test_answers_are_precomputed_in_memory() -> None:
     answering.warm_up()
 
 
-def test_libraries_say_nothing_of_each_webhook() -> None:
+def test_libraries_do_not_log_each_webhook() -> None:
     import logging
 
     open_log(LogSection(level="info"))
@@ -129,7 +129,7 @@ def test_libraries_say_nothing_of_each_webhook() -> None:
         ("translate?best=x", {"sentences": []}, 'query.best: has to be a whole number, and is "x"'),
     ],
 )
-def test_wrong_requests_are_answered_in_plain_words(
+def test_invalid_requests_are_explained(
     learned_client: TestClient, path: str, body: dict[str, object], said: str
 ) -> None:
     answer = learned_client.post(f"/v1/{path}", json=body)

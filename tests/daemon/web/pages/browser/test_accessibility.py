@@ -1,4 +1,4 @@
-"""Pages are for everyone: all scripts and lengths, light and dark, wide and narrow, with whatever help people use."""
+"""Accessibility of the pages: all scripts and lengths, light and dark, wide and narrow, with assistive technology."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
@@ -43,7 +43,7 @@ TEXT = f"הבית הלבן גדול\n\n我 喜欢 红 房子. {LONG}"
 
 
 def paths(store: Store) -> list[str]:
-    """Every page, of one thing at least."""
+    """The path of every page, each with at least one example."""
     rule = store.find_rules(limit=1)[0]
     sides = f"source={quote(rule.source)}&target={quote(rule.target)}"
     return [
@@ -62,18 +62,18 @@ def violations(page: Any) -> list[str]:
 
 
 @pytest.mark.slow
-def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
+def test_pages_are_accessible(many: Store, serve: Serve, visit: Visit) -> None:
     mood = "narrow" if many.url.startswith("sqlite") else "dark"
     look_everywhere(visit(serve(many), **MOODS[mood]), paths(many))
 
 
 @pytest.mark.slow
-def test_whoever_translates_is_barred_nowhere(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_the_translation_page_is_accessible(learned: Store, serve: Serve, visit: Visit) -> None:
     look_at_translations(learned, serve, visit, [(390, "light"), (1280, "dark")])
 
 
 @pytest.mark.campaign
-def test_whoever_translates_is_barred_nowhere_however_it_looks(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_the_translation_page_is_accessible_in_every_appearance(learned: Store, serve: Serve, visit: Visit) -> None:
     look_at_translations(learned, serve, visit, product((390, 1280), ("light", "dark")))
 
 
@@ -90,7 +90,7 @@ def look_at_translations(store: Store, serve: Serve, visit: Visit, looks: Iterab
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mood", MOODS)
-def test_nobody_is_barred_however_the_pages_look(many: Store, serve: Serve, visit: Visit, mood: str) -> None:
+def test_pages_are_accessible_in_every_appearance(many: Store, serve: Serve, visit: Visit, mood: str) -> None:
     rules = [
         f"/rule?source={quote(rule.source)}&target={quote(rule.target)}" for rule in many.find_rules(limit=400)[::20]
     ]
@@ -101,7 +101,7 @@ def test_nobody_is_barred_however_the_pages_look(many: Store, serve: Serve, visi
 
 
 @pytest.mark.slow
-def test_an_empty_store_bars_nobody(store: Store, serve: Serve, visit: Visit) -> None:
+def test_pages_of_an_empty_store_are_accessible(store: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(store), **MOODS["dark" if store.url.startswith("sqlite") else "narrow"])
     assert page.get_by_role("heading", name="Nothing is learned yet").count() == 1
     assert "ingest" in page.locator(".empty pre").first.text_content()
@@ -122,7 +122,7 @@ def look_everywhere(page: Any, places: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_bars_nobody_either(many: Store, serve: Serve, chromium: Any) -> None:
+def test_error_pages_are_accessible(many: Store, serve: Serve, chromium: Any) -> None:
     address = serve(many)
     page = chromium.new_page()
     for path in ("/nowhere", "/ask?sql=SELEC", "/search?min_count=x"):
@@ -168,7 +168,7 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
 
 @pytest.mark.slow
 def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
-    # As a whole side: a rule that was not drawn last has no words in the index.
+    # Search for the whole side, because the words of rules outside the last sample are not indexed.
     page = visit(f"{serve(many)}/search?match=whole")
     page.locator("#q").fill("红")
     page.keyboard.press("Enter")
@@ -176,7 +176,7 @@ def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
     page.goto(page.url.split("/search")[0] + "/pairs/3")
     page.locator(".texts .w", has_text="房子").hover()
     assert set(page.locator(".texts .w.lit").all_text_contents()) == {"房子", "house"}
-    # The drawing keeps its words apart, however wide their letters are.
+    # The drawing separates words of any width.
     for side in ("s", "t"):
         boxes = [word.bounding_box() for word in page.locator(f"svg.trees .word[data-key^={side}]").all()]
         assert all(left["x"] + left["width"] <= right["x"] for left, right in pairwise(boxes))
@@ -199,7 +199,7 @@ def test_a_narrow_screen_hides_no_number(many: Store, serve: Serve, visit: Visit
 
 
 @pytest.mark.slow
-def test_the_page_of_the_moment_fits_a_narrow_screen(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_the_live_page_fits_a_narrow_screen(learned: Store, serve: Serve, visit: Visit) -> None:
     file = "corpora/monday/an-archive-with-a-long-name.tar.gz"
     learned.set_apart(file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}")
     learned.queue_deliveries("https://example.org/hook", ["file-failed"])

@@ -1,4 +1,4 @@
-"""A daemon with few descriptors, and whether it lives: it answers in time, takes pairs in, samples on, stays small."""
+"""A daemon with few descriptors, and checks that it answers in time, ingests, samples and stays small."""
 
 import re
 import resource
@@ -15,12 +15,12 @@ from hierogram.storage.store import open_store
 
 DESCRIPTORS = 1_024
 SECONDS = 1.0
-"""In which it answers, whatever strangers do, on a machine that has nothing else to do."""
+"""Maximum response time on an idle machine, under any attack."""
 MOST_BYTES = 1_200_000_000
 
 
 class Victim:
-    """A daemon that runs, and what those who use it see."""
+    """A running daemon, as seen by its users."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
@@ -30,7 +30,7 @@ class Victim:
         self._feeder = HttpFeeder(Speech("honest", 1), most=3)
 
     def look(self, during: str) -> None:
-        """Notes what is wrong: no answer in time, of whether it lives or of its store, or too much memory."""
+        """Record problems: a late answer of the health or status route, or too much memory."""
         self.daemon.check()
         for path in ("/healthz", "/v1/status"):
             began = time.monotonic()
@@ -49,7 +49,7 @@ class Victim:
             self.faults.append(f"{during}: {self.most / 1e6:,.0f} MB")
 
     def peak(self) -> int:
-        """Bytes of memory that it has held at most."""
+        """Peak memory in bytes."""
         assert self.daemon.process is not None
         said = Path(f"/proc/{self.daemon.process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", said)
@@ -57,22 +57,21 @@ class Victim:
         return int(found[1]) * 1024
 
     def descriptors(self) -> int:
-        """How many it has open."""
         assert self.daemon.process is not None
         return sum(1 for _ in Path(f"/proc/{self.daemon.process.pid}/fd").iterdir())
 
     def feed(self, number: int) -> None:
-        """Has pairs taken in, which are answered for when they are stored."""
+        """Ingest pairs, and wait until they are stored."""
         self._feeder.feed(self.daemon, number)
 
     def sampled_all(self) -> None:
-        """Returns when every pair has been through the schedule."""
+        """Wait until every pair has completed the schedule."""
         wait_until(self.daemon.settled, "all pairs are settled", pause=0.5)
 
 
 @contextmanager
 def victim(url: str, folder: Path, **environment: str) -> Iterator[Victim]:
-    """A daemon of few descriptors on a new store; nothing is left of it."""
+    """Run a daemon with few descriptors on a new store, and always end it."""
     with open_store(url, create=True, settings=QUICK):
         pass
     daemon = Daemon(url, folder, **environment)

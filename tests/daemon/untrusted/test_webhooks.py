@@ -1,4 +1,4 @@
-"""Receivers of webhooks that never come to an end: the daemon goes on with everything, webhooks too."""
+"""Webhook receivers that never finish: the daemon continues with everything, including other webhooks."""
 
 import gzip
 import socket
@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.daemon.campaigns.daemon import wait_until
-from tests.daemon.strangers.requests_victim import victim
+from tests.daemon.untrusted.requests_victim import victim
 from tests.storage.building import count_deliveries
 
 from hierogram.storage.store import open_store
@@ -35,11 +35,11 @@ RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
     "another protocol": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
     "what is not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),
 }
-"""What is said first, then again and again, and seconds between."""
+"""The first data, the repeated data, and seconds in between."""
 
 
 class Receiver:
-    """Says what its mode has to everyone, without reading what they send."""
+    """Send the data of its mode to every client, without reading requests."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.mode = next(iter(RECEIVERS))
@@ -85,7 +85,7 @@ def failed(url: str) -> int:
         return count_deliveries(store)["failed"]
 
 
-def test_receivers_cannot_keep_the_daemon_from_its_work(store_url: str, tmp_path: Path) -> None:
+def test_receivers_do_not_stop_the_daemon_from_working(store_url: str, tmp_path: Path) -> None:
     with (
         receiving() as (receiver, hook),
         victim(
@@ -95,7 +95,7 @@ def test_receivers_cannot_keep_the_daemon_from_its_work(store_url: str, tmp_path
             HIEROGRAM_WEBHOOKS__EVENTS='["pairs-rejected"]',
             HIEROGRAM_WEBHOOKS__ATTEMPTS="1",
             HIEROGRAM_WEBHOOKS__TIMEOUT_SECONDS="3",
-            # Shorter than receivers drip: a loop whose heart stops for so long ends the daemon.
+            # Shorter than the receivers' intervals: a loop without a heartbeat for this long ends the daemon.
             HIEROGRAM_DAEMON__STALL_SECONDS="20",
         ) as daemon,
     ):

@@ -1,4 +1,4 @@
-"""Pages and answers about a store of parts of words speak of words."""
+"""Pages and responses about a store with subwords show whole words."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -17,7 +17,7 @@ def client(parts: hg.GrammarStore, connect: Connect) -> TestClient:
     return connect(FakeService(parts.store))
 
 
-def test_links_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_links_over_http_are_between_words(client: TestClient, parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     for tokenized in (False, True):
         body = {"pairs": [{"source": f"{word} chai", "target": "she wants tea"}], "tokenized": tokenized, "least": 0.01}
@@ -31,7 +31,7 @@ def test_links_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore
         assert pair["backward"][1] == {"position": 2, "probability": pytest.approx(likely[1, 2], abs=0.5)}
 
 
-def test_pages_speak_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_pages_show_words(client: TestClient, parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     beginning = client.get("/index.json").json()
     assert {entry[0] for entry in beginning["common_words"]["target"]} <= TARGET_WORDS
@@ -56,7 +56,7 @@ def test_pages_speak_of_words(client: TestClient, parts: hg.GrammarStore) -> Non
     for page in pages:
         assert page.status_code == 200
         shown = page.text.partition("<main")[2].partition('class="behind"')[0]
-        # Addresses name rules as the store has them.
+        # URLs identify rules as the store has them.
         assert PART_MARK not in shown.replace("%EF%BF%AD", "")
     assert 'data-key="s0" data-to="' in pages[4].text
     words = client.get("/word.json", params={"side": "source", "token": word}).json()
@@ -67,13 +67,13 @@ def test_pages_speak_of_words(client: TestClient, parts: hg.GrammarStore) -> Non
     assert client.get("/word.json", params={"side": "source", "token": word[:-1]}).json()["count"] is None
 
 
-def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_links_are_highlighted_by_words(client: TestClient, parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     pair = next(row for row in parts.store.pairs() if word in joined(row.source).split(" "))
     number = joined(pair.source).split(" ").index(word)
     page = client.get(f"/pairs/{pair.id}").text
     drawn = page.partition("<svg")[2].partition("</svg>")[0]
-    # The parts of a word are lit together, and with the words that any of them is linked to.
+    # The subwords of a word are highlighted together, with the words linked to any of them.
     view = InWords(parts.settings().bpe_merges)
     assert drawn.count(f'data-key="s{number}"') == view.parts(0, word).count(" ") + 1
     links = view.pair(pair.source, pair.target, pair.alignment).alignment.split()
@@ -82,7 +82,7 @@ def test_links_are_lit_by_words(client: TestClient, parts: hg.GrammarStore) -> N
     assert set(sentence.partition('data-to="')[2].partition('"')[0].split()) == to
 
 
-def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_human_links_over_http_count_words(client: TestClient, parts: hg.GrammarStore) -> None:
     pair = next(row for row in parts.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0])
     words = InWords(parts.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
     address = f"/v1/pairs/{pair.id}/links"
@@ -97,7 +97,7 @@ def test_links_of_people_count_words_over_http(client: TestClient, parts: hg.Gra
     assert client.put("/v1/pairs/99999/links", json=said).status_code == 404
 
 
-def test_rules_over_http_are_of_words_on_every_page(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_rules_over_http_use_words_on_every_page(client: TestClient, parts: hg.GrammarStore) -> None:
     found: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -112,7 +112,7 @@ def test_rules_over_http_are_of_words_on_every_page(client: TestClient, parts: h
     assert not any(PART_MARK in source for source in found)
 
 
-def test_a_pair_and_its_derivation_over_http_are_of_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_a_pair_and_its_derivation_over_http_use_words(client: TestClient, parts: hg.GrammarStore) -> None:
     pair = next(row for row in parts.store.pairs() if PART_MARK in row.source)
     answer = client.get(f"/v1/pairs/{pair.id}").json()
     words = InWords(parts.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)

@@ -1,4 +1,4 @@
-"""What GET and DELETE answer, on both databases."""
+"""Responses of the GET and DELETE routes, on both databases."""
 
 import re
 import time
@@ -26,7 +26,7 @@ from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
 
-def test_derivations_use_the_rules_that_the_store_counts(learned: Store) -> None:
+def test_derivations_use_the_stored_rules(learned: Store) -> None:
     used: Counter[tuple[str, str]] = Counter()
     for row in learned.pairs():
         uses = derivation_of(row, learned.settings())
@@ -40,7 +40,7 @@ def test_derivations_use_the_rules_that_the_store_counts(learned: Store) -> None
 
 
 @pytest.mark.parametrize("drawn", [False, True])
-def test_rules_come_in_pages_most_used_first(learned_client: TestClient, learned: Store, drawn: bool) -> None:
+def test_rules_are_paginated_most_used_first(learned_client: TestClient, learned: Store, drawn: bool) -> None:
     rules = learned.find_rules(words=["maison"], limit=1000, drawn=drawn)
     expected = [(rule.source, rule.target, rule.count) for rule in rules]
     assert len(expected) > 2
@@ -94,14 +94,14 @@ def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
         ("?source=a&cursor=-1%09a%09b", "cursor"),
     ],
 )
-def test_what_cannot_be_asked_is_told(empty_client: TestClient, query: str, said: str) -> None:
+def test_invalid_queries_are_refused(empty_client: TestClient, query: str, said: str) -> None:
     answer = empty_client.get(f"/v1/rules{query}")
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert said in answer.json()["detail"]
 
 
-def test_all_rules_come_most_used_first(learned_client: TestClient, learned: Store) -> None:
+def test_all_rules_most_used_first(learned_client: TestClient, learned: Store) -> None:
     expected = [(rule.source, rule.target) for rule in learned.find_rules(limit=7)]
     first = learned_client.get("/v1/rules?limit=5").json()
     second = learned_client.get("/v1/rules", params={"limit": 2, "cursor": first["next"]}).json()
@@ -147,7 +147,7 @@ def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, p
     assert not any(empty_client.get("/v1/status").json()["store"]["pairs"].values())
 
 
-def test_no_route_is_left_out(empty_client: TestClient) -> None:
+def test_every_route_is_tested(empty_client: TestClient) -> None:
     paths = empty_client.get("/openapi.json").json()["paths"]
     example = {"pair_id": 1, "source": "fr", "target": "en", "text": "la"}
     documented = {(method.upper(), path.format_map(example)) for path in paths for method in paths[path]}
@@ -170,7 +170,7 @@ def test_no_route_is_left_out(empty_client: TestClient) -> None:
         ("containing=a&containing=b", None),
     ],
 )
-def test_queries_are_read_as_they_are_meant(reading_client: TestClient, query: str, said: str | None) -> None:
+def test_query_parameters_are_decoded(reading_client: TestClient, query: str, said: str | None) -> None:
     answer = reading_client.get(f"/v1/rules?{query}")
     assert answer.json().get("detail") == said
     assert answer.status_code == (200 if said is None else 400)
@@ -185,7 +185,7 @@ def test_queries_are_read_as_they_are_meant(reading_client: TestClient, query: s
         ("POST", "/openapi.json", "GET"),
     ],
 )
-def test_a_wrong_method_is_told_all_right_ones(empty_client: TestClient, method: str, path: str, allowed: str) -> None:
+def test_a_wrong_method_names_the_allowed_ones(empty_client: TestClient, method: str, path: str, allowed: str) -> None:
     answer = empty_client.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
@@ -212,7 +212,7 @@ def test_a_pair(reading_client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation", "/v1/pairs/77/derivation.svg"])
-def test_a_pair_that_is_not_there(empty_client: TestClient, path: str) -> None:
+def test_a_missing_pair(empty_client: TestClient, path: str) -> None:
     answer = empty_client.get(path)
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
@@ -221,7 +221,7 @@ def test_a_pair_that_is_not_there(empty_client: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", str(1 << 63)])
-def test_what_is_no_number_of_a_pair(empty_client: TestClient, number: str) -> None:
+def test_an_invalid_pair_id(empty_client: TestClient, number: str) -> None:
     assert empty_client.get(f"/v1/pairs/{number}").status_code == 422
 
 
@@ -273,7 +273,7 @@ def test_healthy(empty_client: TestClient) -> None:
         assert (answer.status_code, answer.json()) == (200, {"ok": True, "reasons": []})
 
 
-def test_a_loop_that_stands_still_is_told(client: TestClient, service: FakeService) -> None:
+def test_a_loop_that_stands_still_is_reported(client: TestClient, service: FakeService) -> None:
     service.change(loops=(LoopHealth("resample", 61.0, 60.0, False, 1, "boom"),))
     for path in ("/healthz", "/readyz"):
         answer = client.get(path)
@@ -322,7 +322,7 @@ def test_status(learned: Store, connect: Connect) -> None:
     status = connect(service).get("/v1/status").json()
     assert status["uptime"] == 7.0
     assert [loop["name"] for loop in status["loops"]] == ["ingest", "resample"]
-    # Sampling has told of three pairs, which have settled since.
+    # Sampling has reported three pairs, which have settled since.
     none = {"unaligned": 0, "waiting": 0, "sampling": 0}
     assert status["lag"] == {"pairs": 0, "oldest": None, "sweeps_per_second": 100.0, "states": none}
     assert status["spool"] == {
@@ -333,7 +333,7 @@ def test_status(learned: Store, connect: Connect) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_the_status_does_not_wait_for_those_who_read(
+def test_the_status_does_not_wait_for_readers(
     learned: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = FakeService(learned)

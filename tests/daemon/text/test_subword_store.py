@@ -1,4 +1,4 @@
-"""A store of parts of words speaks of words wherever people read: rules, evidence, terms, links."""
+"""A store with subwords shows whole words wherever people read: rules, evidence, terms, links."""
 
 from pathlib import Path
 
@@ -16,17 +16,17 @@ from hierogram.tools.integrations.mcp.desk import Desk
 pytestmark = pytest.mark.database("sqlite")
 
 
-def test_a_side_of_parts_is_read_in_words() -> None:
+def test_a_segmented_side_is_shown_in_words() -> None:
     view = InWords(("", ""))
     assert view.side(f"a {PART_MARK}b [X,1] {PART_MARK}c {PART_MARK}d e") == "ab [X,1] -cd e"
     assert view.side(f"{PART_MARK}c") == "-c"
     assert view.side("a") == "a"
-    # A word with a mark of its own.
+    # A word that contains the subword mark.
     assert view.side(f"[X,1] ￬{PART_MARK}x") == f"[X,1] {PART_MARK}x"
     assert InWords(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
 
 
-def test_typed_words_are_divided() -> None:
+def test_typed_words_are_segmented() -> None:
     texts = TextPipeline(joins=("a b", ""))
     assert texts.source.typed("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
     assert TextPipeline(joins=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
@@ -36,7 +36,7 @@ def test_typed_words_are_divided() -> None:
     assert AS_IT_IS.source.typed("abc") == "abc"
 
 
-def test_links_of_a_pair_are_of_its_words() -> None:
+def test_links_of_a_pair_are_between_words() -> None:
     pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
     assert pair == PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2])
     assert InWords(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
@@ -54,7 +54,7 @@ def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hie
     [best, *_] = parts.rules("mkate", limit=1)
     assert joined(best.source) == "mkate"
     assert joined(best.target) == "bread"
-    # Programs go on to name the sides as the store has them.
+    # Programs identify the sides as the store has them.
     assert parts.rules(best.source, best.target, limit=1)[0] == best
 
 
@@ -78,7 +78,7 @@ def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
     assert all(0 <= first <= last <= 3 for first, last in spans)
     assert any(rule.source == "mkate" and rule.target == "bread" and rule.places[0].words == ((1, 2),)
                for rule in found.rules)  # fmt: skip
-    # Words come divided by spaces alone, too, and letters that no pair has make a word unknown.
+    # Words split only at spaces work as well, and letters that no pair has make a word unknown.
     assert parts.evidence(f"{word} mkate", tokenized=True).words == [word, "mkate"]
     assert parts.evidence("mkate ŵŵ").unknown == ["ŵŵ"]
 
@@ -88,12 +88,12 @@ def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
     assert {word for term in found.terms for word in term.source.split()} <= SOURCE_WORDS
     assert {word for term in found.terms for word in term.target.split()} <= TARGET_WORDS
     by_source = {term.source: term for term in found.terms}
-    # Bread is sweet wherever mtamu is, so that links may give it either word.
+    # Bread is sweet wherever mtamu occurs, so links may give it either word.
     assert any(term.target == "sweet bread" and "mtamu" in term.source.split() for term in found.terms)
     assert by_source["chai"].source_pairs == 16
 
 
-def test_links_are_of_words(parts: hg.GrammarStore) -> None:
+def test_links_are_between_words(parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     [links] = hg.align([f"{word} chai"], ["she wants tea"], priors=parts, seed=1)
     assert links
@@ -101,7 +101,7 @@ def test_links_are_of_words(parts: hg.GrammarStore) -> None:
     assert (1, 2) in {(i, j) for i, j, _ in links}
 
 
-def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStore) -> None:
+def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarStore) -> None:
     word = a_divided_word(parts)
     desk = Desk.__new__(Desk)
     desk._store = parts
@@ -112,7 +112,7 @@ def test_a_concordance_and_links_for_machines_are_of_words(parts: hg.GrammarStor
     assert PART_MARK not in desk.evidence(f"{word} chai", 300)
 
 
-def test_what_people_say_of_words_holds_for_their_parts() -> None:
+def test_human_links_of_words_apply_to_their_subwords() -> None:
     pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
     said = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
@@ -124,7 +124,7 @@ def test_what_people_say_of_words_holds_for_their_parts() -> None:
 
 
 @pytest.mark.slow
-def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
+def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:40])
         with words.in_parts(tmp_path / "parts.db", bpe_merges=(24, 24)) as store:
@@ -133,7 +133,7 @@ def test_links_of_people_withdrawal_and_verify_hold(tmp_path: Path) -> None:
                 row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
             )
             view = InWords(store.settings().bpe_merges)
-            # The first word has several parts.
+            # The first word has several subwords.
             assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
             known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
             store.set_links({row.id: known})

@@ -1,4 +1,4 @@
-"""The process ends within its time, whatever its threads do."""
+"""The process ends in time, whatever its threads do."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What strangers send: how many connections, what each says first, what it says again and again, what it reads."""
+"""Attacks over HTTP: number of connections, first and repeated data of each, and bytes read."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 SECONDS = 2.0
-"""How long an attack lasts, once all its connections are made."""
+"""Duration of an attack after all its connections are open."""
 
 _RESET = struct.pack("ii", 1, 0)
 
@@ -18,8 +18,8 @@ _RESET = struct.pack("ii", 1, 0)
 class Attack:
     """`connections` that all do the same.
 
-    Each says `first`, then `then` every `pause` seconds; it reads nothing unless `reads` says how many bytes at a time.
-    `half` closes its side after the first; `resets` leaves at once, with a reset, and comes back.
+    Each sends `first`, then `then` every `pause` seconds. It reads nothing unless `reads` gives a number of bytes per
+    read. `half` closes its side after the first data; `resets` resets the connection immediately and reconnects.
     """
 
     first: bytes = b""
@@ -30,8 +30,8 @@ class Attack:
     half: bool = False
     resets: bool = False
 
-    def run(self, port: int, meanwhile: Callable[[], None]) -> None:
-        """Holds all connections open for a while, and has `meanwhile` done again and again."""
+    def run(self, port: int, during: Callable[[], None]) -> None:
+        """Keep all connections open for a while, and call `during` repeatedly."""
         with ExitStack() as stack:
             held = []
             for number in range(self.connections):
@@ -44,7 +44,7 @@ class Attack:
                 else:
                     held.append(stack.enter_context(connection))
                 if number % 500 == 499:
-                    meanwhile()
+                    during()
             until = time.monotonic() + SECONDS
             while True:
                 for connection in held:
@@ -53,14 +53,14 @@ class Attack:
                             connection.sendall(self.then)
                         if self.reads:
                             connection.recv(self.reads)
-                meanwhile()
+                during()
                 if time.monotonic() > until:
                     return
                 time.sleep(self.pause)
 
     def _connect(self, port: int, number: int) -> socket.socket | None:
         connection = socket.socket()
-        # Each from an address of its own: none is told that it asks too often.
+        # Each connects from its own address, so that no rate limit applies.
         connection.bind((f"127.0.{2 + number // 250}.{1 + number % 250}", 0))
         connection.settimeout(1.0)
         with suppress(OSError):
@@ -83,7 +83,7 @@ def asked(
     host: str = "localhost",
     version: str = "1.1",
 ) -> bytes:
-    """A request; `length` is what it says that its body has, where that is not so."""
+    """A request; `length` overrides its Content-Length."""
     size = len(body) if length is None else length
     told = [f"Content-Length: {size}"] if size else []
     return "\r\n".join([f"{line} HTTP/{version}", f"Host: {host}", *headers, *told, "", ""]).encode() + body
@@ -107,7 +107,7 @@ NAMED = {
     "streams that begin at the same moment": Attack(asked("GET /v1/events", _STREAM), 40),
     "pages of another site": Attack(asked("GET /v1/status", host="evil.example.org") * 20, 60),
 }
-"""What has brought a daemon down."""
+"""Attacks that have brought a daemon down."""
 
 OTHERS = {
     "heads that drip": Attack(b"GET /healthz HTTP/1.1\r\nX: ", then=b"x"),
@@ -165,10 +165,10 @@ OTHERS = {
     "more than was announced": Attack(asked("POST /v1/align", _JSON, body=b"{}") + b"x" * 5_000, then=b"x"),
     "metrics all the time": Attack(asked("GET /metrics") * 10, 60),
 }
-"""What might."""
+"""Other attacks."""
 
 
 def all_attacks() -> Iterator[tuple[str, Attack]]:
-    """Those that did, and the others."""
+    """All attacks, successful ones first."""
     yield from NAMED.items()
     yield from OTHERS.items()

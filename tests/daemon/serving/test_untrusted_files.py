@@ -1,4 +1,4 @@
-"""Files that strangers put into the spool: each is taken in or set apart with the reason, and the loop goes on."""
+"""Files from untrusted users in the spool: each is ingested or moved aside with the reason, and the loop continues."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.daemon.serving.looks import Looks, nothing, run
+from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import InputError
@@ -46,13 +46,13 @@ def names(folder: Path) -> list[bytes]:
         ("a\u2028b".encode(), r"a\u2028b"),
     ],
 )
-def test_names_are_shown_as_logs_and_stores_can_hold_them(name: bytes, shown: str) -> None:
+def test_names_are_shown_in_a_form_that_logs_and_stores_accept(name: bytes, shown: str) -> None:
     assert readable(os.fsdecode(name)) == shown
     json.dumps(readable(os.fsdecode(name)), ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("name", [b"x" * 255, b"\xff" * 255, "é".encode() * 127, "語".encode() * 85, b"x" * 249])
-def test_names_are_shortened_to_what_a_folder_takes(tmp_path: Path, name: bytes) -> None:
+def test_names_are_shortened_to_the_limit_of_the_file_system(tmp_path: Path, name: bytes) -> None:
     path = tmp_path / fitting(tmp_path, os.fsdecode(name), ".reason")
     path.write_text("why")
     assert path.name.endswith(".reason")
@@ -64,14 +64,14 @@ def test_names_are_shortened_to_what_a_folder_takes(tmp_path: Path, name: bytes)
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: Path) -> None:
+def test_files_with_any_bytes_in_their_names_are_handled(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     put(folder, b"good\xff.bars", GOOD)
     put(folder, b"bad\xff\n.bars", BAD)
     put(folder, b"n\xe9ws/good", GOOD)
     put(folder, b"n\xe9ws/bad", BAD)
     put(folder, b"lonely\xfe.source", GOOD)
-    log, health = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert sorted(entry["event"] for entry in log) == [
         *["file set apart"] * 2,
         *["file taken in"] * 2,
@@ -89,12 +89,12 @@ def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [249, 250, 255])
-def test_long_names_are_set_apart_with_their_reason(store: Store, tmp_path: Path, length: int) -> None:
+def test_files_with_long_names_are_moved_aside_with_their_reason(store: Store, tmp_path: Path, length: int) -> None:
     folder = tmp_path / "spool"
     for turn in range(2):
         put(folder, b"x" * length, BAD)
         put(folder, b"y" * length, GOOD)
-        log, _health = run(store, Looks(nothing), folder=folder)
+        log, _health = run(store, ScanLimit(nothing), folder=folder)
         assert sorted(entry["event"] for entry in log) == ["file set apart", "file taken in"], turn
     failed, done = names(folder / "failed"), names(folder / "done")
     assert (len(failed), len(done)) == (4, 2)
@@ -109,20 +109,20 @@ def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> 
     folder = tmp_path / "spool"
     put(folder, b"news", GOOD)
     put(folder, b"old", BAD)
-    run(store, Looks(nothing), folder=folder)
+    run(store, ScanLimit(nothing), folder=folder)
     put(folder, b"news/a", GOOD)
     put(folder, b"old/b", BAD)
-    log, _ = run(store, Looks(nothing), folder=folder)
+    log, _ = run(store, ScanLimit(nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["file taken in", "file set apart"]
     put(folder, b"news/c", GOOD)
-    run(store, Looks(nothing), folder=folder)
+    run(store, ScanLimit(nothing), folder=folder)
     assert names(folder / "done") == [b"news", b"news.1"]
     assert names(folder / "done" / "news.1") == [b"a", b"c"]
     assert names(folder / "failed" / "old.1") == [b"b", b"b.reason"]
 
 
 class Trouble:
-    """Goes wrong in the place of storing, so many times."""
+    """A fault while storing, a number of times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
         self.left = times
@@ -140,17 +140,17 @@ class Trouble:
 @pytest.mark.parametrize(
     "error", [ChildError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
 )
-def test_what_goes_wrong_once_is_tried_again_and_twice_is_set_apart(
+def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     folder = tmp_path / "spool"
     put(folder, b"x\xff", GOOD)
     Trouble(monkeypatch, 1, error)
-    log, health = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file taken in"]
     put(folder, b"y\xff", GOOD)
     Trouble(monkeypatch, 2, error)
-    log, health = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file set apart"]
     assert (health.spool.done, health.spool.failed) == (0, 1)
     [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
@@ -158,7 +158,9 @@ def test_what_goes_wrong_once_is_tried_again_and_twice_is_set_apart(
     assert said.endswith(f"{readable(str(error))} (2 times)\n")
 
 
-def test_a_file_that_cannot_be_moved_stays_alone(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_moved_blocks_no_other(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "spool"
     put(folder, b"a", GOOD)
     kept = Path.rename
@@ -169,7 +171,7 @@ def test_a_file_that_cannot_be_moved_stays_alone(store: Store, tmp_path: Path, m
         return kept(path, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    log, health = run(store, Looks(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
+    log, health = run(store, ScanLimit(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log if entry["event"] != "files wait for others"] == [
         "file left where it is",
         "file taken in",
@@ -179,7 +181,7 @@ def test_a_file_that_cannot_be_moved_stays_alone(store: Store, tmp_path: Path, m
     assert names(folder / "done") == [b"b"]
 
 
-def test_a_file_that_grows_while_it_is_read_is_set_apart(store: Store, tmp_path: Path) -> None:
+def test_a_file_that_grows_during_reading_is_moved_aside(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     path = put(folder, b"grows", GOOD * 20_000)
     done = threading.Event()
@@ -192,7 +194,7 @@ def test_a_file_that_grows_while_it_is_read_is_set_apart(store: Store, tmp_path:
     growing = threading.Thread(target=grow)
     growing.start()
     try:
-        log, _ = run(store, Looks(nothing), folder=folder)
+        log, _ = run(store, ScanLimit(nothing), folder=folder)
     finally:
         done.set()
         growing.join()
@@ -237,7 +239,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
-def test_memories_have_bounds(
+def test_translation_memories_are_bounded(
     store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
 ) -> None:
     path = tmp_path / "x.tmx"
@@ -247,7 +249,7 @@ def test_memories_have_bounds(
         list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))
 
 
-def test_a_unit_that_is_too_large_is_rejected_alone(tmp_path: Path) -> None:
+def test_only_an_oversized_unit_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.tmx"
     sound, large = unit(("fr", "la maison"), ("en", "the house")), unit(("fr", "la " * 1_000_000), ("en", "the"))
     path.write_text(HEAD + sound + large + unit(*[("fr", "a")] * 2_000) + sound + TAIL)
@@ -261,11 +263,11 @@ def test_a_unit_that_is_too_large_is_rejected_alone(tmp_path: Path) -> None:
     assert (rejected.line, rejected.lines, rejected.reason) == (2, 2, "line-too-long")
 
 
-def test_lines_have_bounds(tmp_path: Path) -> None:
+def test_lines_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "x.bars"
     with path.open("wb") as file:
         file.write(GOOD)
-        # As large as no disk, and takes no room on any.
+        # A sparse file larger than any disk.
         file.truncate(1 << 40)
     with pytest.raises(InputError, match="a line has more than 268,435,456 bytes"):
         list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))
