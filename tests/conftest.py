@@ -72,7 +72,7 @@ def _signals_arrive() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use one process per core for a whole suite, and no further process for a selection from it."""
+    """Return use one process per core for a whole suite, and no further process for a selection from it."""
     cores = len(os.sched_getaffinity(0))
     return min(cores, MOST_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 

@@ -15,7 +15,7 @@ LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
 def rows(layers: str) -> dict[str, tuple[str, ...]]:
-    """The rows in order: each folder and the names that it may import."""
+    """Return the rows in order: each folder and the names that it may import."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
         assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
@@ -39,7 +39,9 @@ def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
 
 
 def floor(path: Path) -> str:
-    """The row of a module: its folder, or the module itself if it is in the root of its part (except in tools)."""
+    """Return the row of a module: its folder, or the module itself if it is in the root of its part (except in
+    tools).
+    """
     place = path.relative_to(ROOT)
     if len(place.parts) == 2 and place.parts[0] != "tools":
         return str(place)

@@ -24,7 +24,7 @@ class Import(NamedTuple):
 
 @cache
 def modules() -> tuple[Path, ...]:
-    """Every module of every part."""
+    """Return every module of every part."""
     return tuple(path for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
 
 
@@ -34,18 +34,18 @@ def tree(path: Path) -> ast.Module:
 
 
 def part(path: Path) -> str:
-    """The part that contains a module."""
+    """Return the part that contains a module."""
     return path.relative_to(ROOT).parts[0]
 
 
 def dotted(path: Path) -> str:
-    """The dotted name of a module, such as `hierogram.storage.store`; for an `__init__`, the package's name."""
+    """Return the dotted name of a module, such as `hierogram.storage.store`; for an `__init__`, the package's name."""
     name = ".".join(("hierogram", *path.relative_to(ROOT).with_suffix("").parts))
     return name.removesuffix(".__init__")
 
 
 def imports(syntax: ast.Module) -> Iterator[Import]:
-    """All imports of a module, including those inside functions and for types only."""
+    """Yield all imports of a module, including those inside functions and for types only."""
     for_types = {
         inner
         for node in ast.walk(syntax)
@@ -72,7 +72,8 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
 
 @cache
 def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
-    """The project's modules that a module imports when it runs, except itself; without `lazily`, when it is loaded.
+    """Return the project's modules that a module imports when it runs, except itself; without `lazily`, when it is
+    loaded.
 
     Names under `if TYPE_CHECKING:` are not imported at run time.
     """
@@ -91,7 +92,7 @@ def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
 
 
 def module_at(steps: list[str]) -> Path | None:
-    """The module at a dotted name, or None."""
+    """Return the module at a dotted name, or None."""
     place = ROOT.joinpath(*steps)
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         if path.is_file():
@@ -100,7 +101,7 @@ def module_at(steps: list[str]) -> Path | None:
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of two or more nodes that reach each other, and nodes that reach themselves."""
+    """Return groups of two or more nodes that reach each other, and nodes that reach themselves."""
     reached = {node: reach(node, edges) for node in edges}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
@@ -111,7 +112,7 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
-    """The nodes reachable from a node in one or more steps."""
+    """Return the nodes reachable from a node in one or more steps."""
     found: set[str] = set()
     ahead: list[str] = [*edges.get(start, ())]
     while ahead:
@@ -123,5 +124,5 @@ def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
 
 
 def named(paths: Iterable[Path]) -> list[str]:
-    """Paths relative to the repository root, for messages."""
+    """Return paths relative to the repository root, for messages."""
     return sorted(str(path.relative_to(ROOT)) for path in paths)

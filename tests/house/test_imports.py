@@ -14,7 +14,7 @@ SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "d
 
 
 def misplaced(path: Path) -> Iterator[str]:
-    """Forbidden imports of a module: packages its part must not use, or our packages under the wrong name."""
+    """Yield forbidden imports of a module: packages its part must not use, or our packages under the wrong name."""
     for name, *_ in imports(tree(path)):
         top = name.partition(".")[0]
         if top in PARTS:
@@ -31,7 +31,7 @@ def test_third_party_imports_are_allowed() -> None:
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The top-level packages loaded when the command has ended."""
+    """Return the top-level packages loaded when the command has ended."""
     script = (
         "import sys\n"
         "from hierogram.daemon.cli.main import main\n"

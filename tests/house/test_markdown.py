@@ -11,12 +11,12 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def cells(row: str) -> int:
-    """The number of cells in a row; escaped bars are not separators."""
+    """Return the number of cells in a row; escaped bars are not separators."""
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 
 def broken_tables(text: str) -> list[str]:
-    """Table rows without a header, or with more or fewer cells than it."""
+    """Return table rows without a header, or with more or fewer cells than it."""
     found = []
     fenced = False
     header = 0
@@ -44,7 +44,7 @@ def test_tables_are_well_formed() -> None:
 
 
 def broken_links(path: Path) -> Iterator[str]:
-    """Link targets whose file or heading does not exist."""
+    """Yield link targets whose file or heading does not exist."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         if target.startswith(("https://", "http://")):
             continue
@@ -59,7 +59,7 @@ def test_links_resolve() -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a document's headings."""
+    """Return the anchors of a document's headings."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

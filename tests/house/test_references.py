@@ -24,12 +24,12 @@ MONTHS = {"January", "May", "June"}
 
 @cache
 def text_of(path: Path) -> str:
-    """The file's text with lines joined, so that a citation may span lines."""
+    """Return the file's text with lines joined, so that a citation may span lines."""
     return re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
 
 
 def cited_places(text: str) -> dict[str, set[str]]:
-    """Cited places by key: `§5.2`, `eq. 6`, `Algorithm 3`."""
+    """Return cited places by key: `§5.2`, `eq. 6`, `Algorithm 3`."""
     found = defaultdict(set)
     for inside in re.findall(r"\[([^\[\]]*)\]", text):
         for citation in inside.split(";"):
@@ -89,7 +89,7 @@ def test_sections_of_the_model_exist() -> None:
 
 
 def sections_of(document: str) -> dict[str, str]:
-    """The text of each section whose work has a key."""
+    """Return the text of each section whose work has a key."""
     parts = re.split(r"^\*\*\[(\w+)\]\*\*", document.split("\n## Works")[0], flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

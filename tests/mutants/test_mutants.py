@@ -32,13 +32,13 @@ def linked(folder: Path) -> Path:
 
 
 def part_of(module: str) -> str:
-    """The part that contains a module: the first folder of its name, or the samplers."""
+    """Return the part that contains a module: the first folder of its name, or the samplers."""
     first = module.partition("/")[0]
     return first if first in PARTS else SAMPLERS
 
 
 def path_of(package: Path, module: str) -> Path:
-    """The path of a module, whose name begins with its part or is relative to samplers/."""
+    """Return the path of a module, whose name begins with its part or is relative to samplers/."""
     return package / module if part_of(module) in PARTS else package / SAMPLERS / module
 
 

@@ -77,7 +77,7 @@ class Corpus:
         self.favoured = dict(favoured or {})
 
     def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
-        """The sum of the lexical prior over all emitted words."""
+        """Return the sum of the lexical prior over all emitted words."""
         favoured = sum(weight for (e, _), weight in self.favoured.items() if e == conditioning)
         return settings.lexical * len(self.emitted_words) + favoured
 
@@ -99,7 +99,7 @@ class Counts:
 
 
 def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> list[Hashable]:
-    """The jumps of one pair, in order. Widths beyond the widest are truncated."""
+    """Return the jumps of one pair, in order. Widths beyond the widest are truncated."""
 
     def width(start: int, stop: int) -> int:
         return max(-widest, min(widest, stop - start))
@@ -157,13 +157,13 @@ def _count(corpus: Corpus, state: State, model: str) -> Counts:
 
 
 def _rising(start: float, steps: int) -> float:
-    """The log of the rising factorial start · (start + 1) · … with `steps` factors."""
+    """Return the log of the rising factorial start · (start + 1) · … with `steps` factors."""
     return lgamma(start + steps) - lgamma(start)
 
 
 @lru_cache(KEPT)
 def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
-    """The log of the joint probability of all variables and words, up to a constant of the corpus."""
+    """Return the log of the joint probability of all variables and words, up to a constant of the corpus."""
     counts = count(corpus, state, settings)
     total = 0.0
     for (e, f), n in counts.lexical.items():
@@ -205,7 +205,7 @@ def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
 
 
 def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
-    """The exact posterior, from the closed form."""
+    """Return the exact posterior, from the closed form."""
     logs = {
         state: log_joint(corpus, state, settings)
         for state in all_states(corpus, settings)
@@ -219,20 +219,20 @@ def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
 
 
 def with_word(state: State, p: int, g: int, word: Word) -> State:
-    """The state with one word's variables changed."""
+    """Return the state with one word's variables changed."""
     words = (*state[p][:g], word, *state[p][g + 1 :])
     return (*state[:p], words, *state[p + 1 :])
 
 
 def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
-    """The possible links of a word of the pair, in order."""
+    """Return the possible links of a word of the pair, in order."""
     conditioning: list[int | None] = list(range(len(corpus.pairs[p].conditioning)))
     return conditioning if settings.model == BHMM_Z else [None, *conditioning]
 
 
 @lru_cache(KEPT)
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """The weight of a link given everything else [SA16 eqs. 5, 6]: jumps in sequence, fertility, the word."""
+    """Return the weight of a link given everything else [SA16 eqs. 5, 6]: jumps in sequence, fertility, the word."""
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()
@@ -257,7 +257,7 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
 def _jumps_around(
     words: Sequence[Word], g: int, length: int, settings: Settings, widest: int
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    """The jumps of a pair: those independent of a word, the jump to its link, and the jump from it."""
+    """Return the jumps of a pair: those independent of a word, the jump to its link, and the jump from it."""
     jumps = jumps_of(words, length, settings.model, widest)
     here = g
     if settings.model == BHMM_F:
@@ -268,7 +268,7 @@ def _jumps_around(
 
 
 def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """The factor by which a link changes the probability of all fertilities, by definition."""
+    """Return the factor by which a link changes the probability of all fertilities, by definition."""
 
     def log_fertilities(now: State) -> float:
         counts = count(corpus, now, settings)
@@ -315,7 +315,7 @@ class Draw(NamedTuple):
 
 
 def link_draws(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> Iterator[Draw]:
-    """Every outcome of drawing one link, over every selection of candidates [SA16 §4.3]."""
+    """Yield every outcome of drawing one link, over every selection of candidates [SA16 §4.3]."""
     options = positions(corpus, p, settings)
     for selection in _selections(options, state[p][g].link, settings.candidates):
         weights = [link_weight(corpus, state, p, g, link, settings) for link in selection[0]]
@@ -335,7 +335,7 @@ def _selections(
 
 
 def collocation_draws(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> Iterator[Draw]:
-    """Every outcome of drawing one Z."""
+    """Yield every outcome of drawing one Z."""
     share = collocation_share(corpus, state, p, g, settings)
     link = state[p][g].link
     yield Draw(with_word(state, p, g, Word(link, True)), share)
@@ -355,7 +355,7 @@ class Move(NamedTuple):
 
 
 def sites_of(corpus: Corpus, f: str) -> list[Site]:
-    """The positions of an emitted word."""
+    """Return the positions of an emitted word."""
     return [(p, g) for p, pair in enumerate(corpus.pairs) for g, word in enumerate(pair.emitted) if word == f]
 
 
@@ -365,7 +365,7 @@ def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
 
 
 def _share(corpus: Corpus, site: Site, word: str | None) -> float:
-    """The probability of a conditioning word, or none, among the options of a site; no word has one half."""
+    """Return the probability of a conditioning word, or none, among the options of a site; no word has one half."""
     conditioning = corpus.pairs[site[0]].conditioning
     if not conditioning:
         return 0.0
@@ -373,7 +373,7 @@ def _share(corpus: Corpus, site: Site, word: str | None) -> float:
 
 
 def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
-    """The sites that a move links again, each with the other of the two words."""
+    """Return the sites that a move links again, each with the other of the two words."""
     found = {}
     for site in sites_of(corpus, f):
         here = _linked_word(corpus, state, site)
@@ -385,7 +385,7 @@ def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str
 
 
 def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
-    """The probability that a move of a word is between these two conditioning words."""
+    """Return the probability that a move of a word is between these two conditioning words."""
     movable = _movable(corpus, state, f, move)
     return sum(_share(corpus, site, away) for site, away in movable.items()) / len(sites_of(corpus, f))
 
@@ -393,7 +393,7 @@ def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
 def relink_weights(
     corpus: Corpus, state: State, site: Site, left: Sequence[Site], move: Move, settings: Settings
 ) -> dict[int | None, float]:
-    """The weights of a site's links to the two words, given all links except those of the sites in `left`.
+    """Return the weights of a site's links to the two words, given all links except those of the sites in `left`.
 
     `left` includes the site itself. Jumps of these sites count, their words do not.
     """
@@ -434,7 +434,7 @@ def relinked(
 def acceptance(
     corpus: Corpus, state: State, after: State, there: float, f: str, move: Move, settings: Settings
 ) -> float:
-    """The acceptance probability of a proposed state; `there` is the log probability of proposing it."""
+    """Return the acceptance probability of a proposed state; `there` is the log probability of proposing it."""
     back_move = move._replace(tilt=1 / move.tilt)
     sites = list(_movable(corpus, after, f, move))
     [back] = [found for end, found in relinked(corpus, after, sites, back_move, settings) if end == state]
@@ -444,7 +444,7 @@ def acceptance(
 
 
 def word_draws(corpus: Corpus, state: State, f: str, settings: Settings) -> Iterator[Draw]:
-    """Every outcome of one move of an emitted word."""
+    """Yield every outcome of one move of an emitted word."""
     words: set[str | None] = {None, *(e for pair in corpus.pairs for e in pair.conditioning)}
     moved = 0.0
     for one, other in combinations(sorted(words, key=str), 2):
@@ -459,7 +459,7 @@ def word_draws(corpus: Corpus, state: State, f: str, settings: Settings) -> Iter
 
 
 def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Settings) -> State:
-    """One move of an emitted word, drawn as the kernel draws."""
+    """Return one move of an emitted word, drawn as the kernel draws."""
     sites = sites_of(corpus, f)
     site = sites[int(stream.uniform() * len(sites))]
     conditioning = corpus.pairs[site[0]].conditioning
@@ -479,7 +479,7 @@ def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Se
 
 
 def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> dict[State, float]:
-    """The exact distribution after a sweep over all pairs."""
+    """Return the exact distribution after a sweep over all pairs."""
     now = dict(before)
     for p, pair in enumerate(corpus.pairs):
         for g in range(len(pair.emitted)):
@@ -490,7 +490,7 @@ def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> d
 
 
 def push_move(corpus: Corpus, before: Mapping[State, float], f: str, settings: Settings) -> dict[State, float]:
-    """The exact distribution after one move of an emitted word."""
+    """Return the exact distribution after one move of an emitted word."""
     return _push_one(before, partial(word_draws, corpus, f=f, settings=settings))
 
 
@@ -503,7 +503,7 @@ def _push_one(before: Mapping[State, float], draws: Callable[[State], Iterator[D
 
 
 def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settings) -> State:
-    """One sweep, drawn from the keyed streams as the kernels draw."""
+    """Return one sweep, drawn from the keyed streams as the kernels draw."""
     known = settings.known
     for p, pair in enumerate(corpus.pairs):
         stream = Stream(seed, p, number)
@@ -529,7 +529,7 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
 
 
 def may_link(known: Mapping[int, KnownLinks], p: int, g: int, link: int | None) -> bool:
-    """Whether the known links (conditioning, emitted) of a pair allow the link for an emitted word."""
+    """Return whether the known links (conditioning, emitted) of a pair allow the link for an emitted word."""
     of_pair = known.get(p, KnownLinks())
     fixed = {i for i, emitted in of_pair.fixed if emitted == g}
     return link in fixed if fixed else (link, g) not in of_pair.forbidden
@@ -559,7 +559,7 @@ def _pick(weights: Sequence[float], u: float) -> int:
 def links_of_means(
     forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], likely: float, beside: float
 ) -> set[tuple[int, int]]:
-    """Links (source, target) with a mean posterior above `likely`, and neighbors above `beside`.
+    """Return links (source, target) with a mean posterior above `likely`, and neighbors above `beside`.
 
     `forward` has a row for each target word, with the probability of each source word as its link; `backward` a row
     for each source word.

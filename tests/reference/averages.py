@@ -85,12 +85,14 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """Upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for rounding."""
+        """Return upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for
+        rounding.
+        """
         room = self.slots - self.largest + 1
         return Fraction(LEAST * self.sweeps) + Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 
     def is_within_its_errors(self) -> bool:
-        """Whether every rule's exact uses are between its kept uses and its upper bound."""
+        """Return whether every rule's exact uses are between its kept uses and its upper bound."""
         for rule, truth in self.truth.items():
             entry = self.entries.get(rule, Entry(0, self.floor, 0))
             if not entry.uses <= truth <= entry.most or entry.missed > self.bound():

@@ -17,13 +17,14 @@ def side(symbols: Side) -> str:
 
 
 def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
-    """The number of occurrences of an n-gram in sentences."""
+    """Return the number of occurrences of an n-gram in sentences."""
     n = len(ngram)
     return sum(tuple(s[k : k + n]) == tuple(ngram) for s in sentences for k in range(len(s) - n + 1))
 
 
 def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
-    """The probability of the last of up to three words given those before, less one occurrence of each n-gram."""
+    """Return the probability of the last of up to three words given those before, less one occurrence of each n-gram.
+    """
     if len(words) == 1:
         return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
     shorter = probability(words[1:], sentences)
@@ -31,7 +32,7 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """Expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
+    """Return expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]
@@ -41,7 +42,7 @@ def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> fl
 
 
 def asked_for(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
-    """The count of each exported composition of the lines `source ||| target ||| links`."""
+    """Return the count of each exported composition of the lines `source ||| target ||| links`."""
     pairs = [line.split(" ||| ") for line in lines]
     sentences = [source.split() for source, *_ in pairs]
     found = Counter[tuple[Side, Side]]()

@@ -35,7 +35,7 @@ def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None =
 
 
 def replaced(joint: Joint, pair: int, variables: Variables) -> Joint:
-    """The same state with new variables for one pair."""
+    """Return the same state with new variables for one pair."""
     return (*joint[:pair], variables, *joint[pair + 1 :])
 
 
@@ -46,11 +46,11 @@ class Corpus:
     forests: Sequence[Forest]
 
     def start(self, seed: int) -> Joint:
-        """The initial state: pair p draws from the stream of sweep 0."""
+        """Return the initial state: pair p draws from the stream of sweep 0."""
         return tuple(initial_variables(f, Stream(seed, p, 0)) for p, f in enumerate(self.forests))
 
     def rules(self, joint: Joint, without: int | None = None) -> list[Rule]:
-        """The rules of all pairs, except one."""
+        """Return the rules of all pairs, except one."""
         return [
             rule
             for p, (forest, variables) in enumerate(zip(self.forests, joint, strict=True))
@@ -59,13 +59,13 @@ class Corpus:
         ]
 
     def resample(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
-        """The state after one pair is resampled in sweep `number`."""
+        """Return the state after one pair is resampled in sweep `number`."""
         others = RuleCounts(self.rules(joint, without=pair))
         stream = Stream(seed, pair, number)
         return replaced(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
 
     def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
-        """The state after every pair is resampled once. Sweeps are numbered from 1."""
+        """Return the state after every pair is resampled once. Sweeps are numbered from 1."""
         for pair in range(len(self.forests)):
             joint = self.resample(joint, pair, mover, seed, number)
         return joint
@@ -73,7 +73,9 @@ class Corpus:
     def sweep_in_blocks(
         self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_a_block: int, blocks_a_round: int
     ) -> Joint:
-        """The state after a sweep in blocks: each sees the counts at the start of its round and its own changes."""
+        """Return the state after a sweep in blocks: each sees the counts at the start of its round and its own
+        changes.
+        """
         after = joint
         pairs = list(range(len(self.forests)))
         blocks = [pairs[i : i + pairs_a_block] for i in pairs[::pairs_a_block]]
@@ -87,7 +89,7 @@ class Corpus:
         return after
 
     def push(self, distribution: dict[Joint, float], mover: Mover) -> dict[Joint, float]:
-        """The exact distribution after every pair is resampled once."""
+        """Return the exact distribution after every pair is resampled once."""
         for p, forest in enumerate(self.forests):
             after: dict[Joint, float] = {}
             for joint, mass in distribution.items():
@@ -99,7 +101,7 @@ class Corpus:
         return distribution
 
     def stationary(self, mover: Mover) -> dict[Joint, float]:
-        """The stationary distribution of whole sweeps, over all reachable states."""
+        """Return the stationary distribution of whole sweeps, over all reachable states."""
         rows: dict[Joint, dict[Joint, float]] = {}
         waiting = [tuple(Variables((0,) * len(f.nodes), (1,) * len(f.nodes)) for f in self.forests)]
         while waiting:

@@ -25,12 +25,12 @@ Tree = tuple[Choice, ...]
 
 
 def tree_of(forest: Forest, variables: Variables) -> Tree:
-    """The derivation that the variables describe, without variables of unused nodes."""
+    """Return the derivation that the variables describe, without variables of unused nodes."""
     return tuple(Choice(v, variables.edges[v], variables.cuts[v]) for v in preorder(forest, variables))
 
 
 def variables_of(forest: Forest, tree: Tree) -> Variables:
-    """Variables that describe a derivation; those of unused nodes are 0 and 1."""
+    """Return variables that describe a derivation; those of unused nodes are 0 and 1."""
     edges = [0] * len(forest.nodes)
     cuts = [1] * len(forest.nodes)
     for choice in tree:
@@ -39,7 +39,7 @@ def variables_of(forest: Forest, tree: Tree) -> Variables:
 
 
 def cut_values(forest: Forest, node: int, span_limit: int) -> tuple[int, ...]:
-    """The possible values of a node's cut."""
+    """Return the possible values of a node's cut."""
     return (0, 1) if cut_is_free(forest, node, span_limit) else (1,)
 
 
@@ -51,7 +51,7 @@ def all_variables(forest: Forest, span_limit: int) -> Iterator[Variables]:
 
 
 def all_trees(forest: Forest, span_limit: int, head: int | None = None) -> Iterator[Tree]:
-    """Every derivation below a node (default: the root), with every setting of its cuts."""
+    """Yield every derivation below a node (default: the root), with every setting of its cuts."""
     head = forest.root if head is None else head
     for j, tails in enumerate(forest.nodes[head].edges):
         for parts in product(*(list(all_trees(forest, span_limit, t)) for t in tails)):
@@ -60,12 +60,12 @@ def all_trees(forest: Forest, span_limit: int, head: int | None = None) -> Itera
 
 
 def tree_rules(forest: Forest, tree: Tree) -> tuple[Rule, ...]:
-    """The rules of a derivation, in preorder."""
+    """Return the rules of a derivation, in preorder."""
     return tuple(rules_of(forest, variables_of(forest, tree)))
 
 
 def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
-    """Normalized probabilities from natural log weights."""
+    """Return normalized probabilities from natural log weights."""
     top = max(log_weights.values())
     weights = {key: exp(w - top) for key, w in log_weights.items()}
     whole = sum(weights.values())
@@ -73,7 +73,7 @@ def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
 
 
 def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[tuple[Tree, ...], float]:
-    """The exact joint posterior of all pairs' derivations, by the model's closed form."""
+    """Return the exact joint posterior of all pairs' derivations, by the model's closed form."""
     trees = [[(t, tree_rules(f, t)) for t in all_trees(f, span_limit)] for f in forests]
     return normalise(
         {
@@ -86,7 +86,7 @@ def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[
 def conditional(
     posterior_of_all: dict[tuple[Tree, ...], float], pair: int
 ) -> dict[tuple[Tree, ...], dict[Tree, float]]:
-    """The exact posterior of one pair's derivation for every setting of the other pairs."""
+    """Return the exact posterior of one pair's derivation for every setting of the other pairs."""
     found: dict[tuple[Tree, ...], dict[Tree, float]] = {}
     for joint, p in posterior_of_all.items():
         found.setdefault((*joint[:pair], *joint[pair + 1 :]), {})[joint[pair]] = p
@@ -94,7 +94,7 @@ def conditional(
 
 
 def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, float]:
-    """The normalized sequential probability of one pair alone, its rules scored in preorder."""
+    """Return the normalized sequential probability of one pair alone, its rules scored in preorder."""
     return normalise(
         {tree: log_score(model, tree_rules(forest, tree), RuleCounts()) for tree in all_trees(forest, span_limit)}
     )
@@ -133,5 +133,5 @@ def gather_all(
 
 
 def total_variation(a: dict[Key, float], b: dict[Key, float]) -> float:
-    """Half the summed absolute difference of two distributions."""
+    """Return half the summed absolute difference of two distributions."""
     return sum(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()) / 2

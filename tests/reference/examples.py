@@ -9,12 +9,12 @@ RandomPair = tuple[tuple[str, ...], tuple[str, ...], set[Link]]
 
 
 def links_of(text: str) -> set[Link]:
-    """Links from a Pharaoh line, `0-0 1-2`."""
+    """Return links from a Pharaoh line, `0-0 1-2`."""
     return {(int(s), int(t)) for s, _, t in (link.partition("-") for link in text.split())}
 
 
 def pair(source: str, target: str, links: str | None = None) -> Forest:
-    """The forest of a pair, linked word by word by default."""
+    """Return the forest of a pair, linked word by word by default."""
     f, e = tuple(source.split()), tuple(target.split())
     return direct_forest(f, e, {(i, i) for i in range(len(f))} if links is None else links_of(links))
 
@@ -37,14 +37,16 @@ UNLINKED = pair("a b", "A", "")
 
 
 def ladder(rungs: int) -> Forest:
-    """A forest with one node for each suffix of a pair of equal sentences: each holds a word and the next node."""
+    """Return a forest with one node for each suffix of a pair of equal sentences: each holds a word and the next
+    node.
+    """
     spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
     nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]
     return Forest(("a",) * rungs, ("A",) * rungs, tuple(nodes))
 
 
 def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomPair:
-    """A random pair with up to `longest` words on each side: mostly a near-permutation with unaligned words."""
+    """Return a random pair with up to `longest` words on each side: mostly a near-permutation with unaligned words."""
     if random.random() < 0.3:
         n, m = random.randint(1, longest), random.randint(1, longest)
         links = {(random.randrange(n), random.randrange(m)) for _ in range(random.randrange(n + m))}
@@ -63,7 +65,7 @@ def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomP
 
 
 def random_text(random: Random, length: int, words: str) -> tuple[str, ...]:
-    """Words drawn uniformly from the vocabulary; a short one gives repeats."""
+    """Return words drawn uniformly from the vocabulary; a short one gives repeats."""
     return tuple(random.choice(words) for _ in range(length))
 
 

@@ -56,22 +56,22 @@ class Forest:
 
 
 def inside(inner: Span, outer: Span) -> bool:
-    """Whether one span is inside another."""
+    """Return whether one span is inside another."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def disjoint(a: Span, b: Span) -> bool:
-    """Whether two spans have no position in common."""
+    """Return whether two spans have no position in common."""
     return a[1] <= b[0] or b[1] <= a[0]
 
 
 def within(inner: Phrase, outer: Phrase) -> bool:
-    """Whether a phrase is inside another on both sides."""
+    """Return whether a phrase is inside another on both sides."""
     return inside(inner[0], outer[0]) and inside(inner[1], outer[1])
 
 
 def spans(length: int) -> list[Span]:
-    """All nonempty spans of a text, in node order."""
+    """Return all nonempty spans of a text, in node order."""
     return [(i, j) for i in reversed(range(length)) for j in range(i + 1, length + 1)]
 
 
@@ -79,14 +79,14 @@ def spans(length: int) -> list[Span]:
 
 
 def compress(links: set[Link]) -> tuple[set[Link], list[int], list[int]]:
-    """Links renumbered over aligned words only, and the positions that the new numbers stand for."""
+    """Return links renumbered over aligned words only, and the positions that the new numbers stand for."""
     source = sorted({s for s, _ in links})
     target = sorted({t for _, t in links})
     return {(source.index(s), target.index(t)) for s, t in links}, source, target
 
 
 def all_phrases(links: set[Link], source_length: int, target_length: int) -> list[Phrase]:
-    """Every pair of spans with a link inside and no link from inside to outside."""
+    """Return every pair of spans with a link inside and no link from inside to outside."""
     return [
         (f, e)
         for f, e in product(spans(source_length), spans(target_length))
@@ -96,7 +96,7 @@ def all_phrases(links: set[Link], source_length: int, target_length: int) -> lis
 
 
 def tail_sets(candidates: list[Phrase]) -> Iterator[frozenset[Phrase]]:
-    """Every set of phrases that overlap on neither side, including the empty set."""
+    """Yield every set of phrases that overlap on neither side, including the empty set."""
     if not candidates:
         yield frozenset()
         return
@@ -108,18 +108,18 @@ def tail_sets(candidates: list[Phrase]) -> Iterator[frozenset[Phrase]]:
 
 
 def covers(wide: frozenset[Phrase], narrow: frozenset[Phrase]) -> bool:
-    """Whether every phrase of `narrow` is inside a phrase of `wide`."""
+    """Return whether every phrase of `narrow` is inside a phrase of `wide`."""
     return all(any(within(p, q) for q in wide) for p in narrow)
 
 
 def minimal_edges(head: Phrase, phrases: list[Phrase]) -> list[frozenset[Phrase]]:
-    """All tail sets of the head that no other of its tail sets covers."""
+    """Return all tail sets of the head that no other of its tail sets covers."""
     edges = list(tail_sets([p for p in phrases if p != head and within(p, head)]))
     return [e for e in edges if not any(other != e and covers(other, e) for other in edges)]
 
 
 def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]]) -> set[int]:
-    """The possible edge counts of the derivations below a phrase; by Lemma 3 there is only one."""
+    """Return the possible edge counts of the derivations below a phrase; by Lemma 3 there is only one."""
     lengths: set[int] = set()
     for tails in edges[head]:
         sums = {1}
@@ -130,7 +130,7 @@ def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]
 
 
 def forest_by_definition(source: tuple[str, ...], target: tuple[str, ...], links: set[Link]) -> Forest:
-    """The forest as defined: all phrases, all minimal edges. Raises `AssertionError` if Lemma 3 fails."""
+    """Return the forest as defined: all phrases, all minimal edges. Raises `AssertionError` if Lemma 3 fails."""
     if not links:
         return unlinked_forest(source, target)
     compressed, source_words, target_words = compress(links)
@@ -154,7 +154,7 @@ def forest_by_definition(source: tuple[str, ...], target: tuple[str, ...], links
 
 
 def unlinked_forest(source: tuple[str, ...], target: tuple[str, ...]) -> Forest:
-    """A pair without links: one derivation, one rule that holds the whole pair."""
+    """Return a pair without links: one derivation, one rule that holds the whole pair."""
     return Forest(source, target, (Node((0, len(source)), (0, len(target)), ((),), 1),))
 
 
@@ -169,7 +169,7 @@ def widen_root(forest: Forest) -> Forest:
 
 
 def direct_forest(source: tuple[str, ...], target: tuple[str, ...], links: set[Link]) -> Forest:
-    """The forest by split points and maximal phrases [CFGŠ14 Algorithm 2], for inputs of any size."""
+    """Return the forest by split points and maximal phrases [CFGŠ14 Algorithm 2], for inputs of any size."""
     if not links:
         return unlinked_forest(source, target)
     compressed, source_words, target_words = compress(links)
@@ -197,7 +197,7 @@ def direct_forest(source: tuple[str, ...], target: tuple[str, ...], links: set[L
 
 
 def maximal_phrases(span: Span, number: dict[Span, int]) -> Edge:
-    """The maximal phrases inside a span, in source order."""
+    """Return the maximal phrases inside a span, in source order."""
     below = [s for s in number if s != span and inside(s, span)]
     maximal = [s for s in below if not any(s != other and inside(s, other) for other in below)]
     return tuple(number[s] for s in sorted(maximal))
@@ -207,7 +207,7 @@ def maximal_phrases(span: Span, number: dict[Span, int]) -> Edge:
 
 
 def derivations(forest: Forest, head: int | None = None) -> Iterator[Choices]:
-    """All derivations below a node (default: the root), without cuts."""
+    """Yield all derivations below a node (default: the root), without cuts."""
     head = forest.root if head is None else head
     for j, tails in enumerate(forest.nodes[head].edges):
         for below in product(*(list(derivations(forest, t)) for t in tails)):
@@ -218,7 +218,7 @@ def derivations(forest: Forest, head: int | None = None) -> Iterator[Choices]:
 
 
 def lowest_covering(forest: Forest, choices: Choices, position: int, side: int) -> int:
-    """The lowest node of a derivation whose span covers a word of the source (side 0) or target (side 1)."""
+    """Return the lowest node of a derivation whose span covers a word of the source (side 0) or target (side 1)."""
     covering = [
         v for v in choices if (span := (forest.nodes[v].source, forest.nodes[v].target)[side])[0] <= position < span[1]
     ]
@@ -226,7 +226,7 @@ def lowest_covering(forest: Forest, choices: Choices, position: int, side: int) 
 
 
 def terminals(forest: Forest, head: int, edge: int, side: int) -> list[int]:
-    """The word positions of the source (side 0) or target (side 1) that an edge emits itself."""
+    """Return the word positions of the source (side 0) or target (side 1) that an edge emits itself."""
     asked = head, edge, side
     if asked in forest.kept:
         return forest.kept[asked]

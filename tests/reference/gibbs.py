@@ -62,13 +62,13 @@ class Options:
     log_weights: tuple[float, ...]
 
     def probabilities(self) -> list[float]:
-        """The normalized weights."""
+        """Return the normalized weights."""
         top = max(self.log_weights)
         weights = [exp(w - top) for w in self.log_weights]
         return [w / sum(weights) for w in weights]
 
     def choose(self, u: float) -> int:
-        """The first option whose cumulative weight exceeds the share u of the whole."""
+        """Return the first option whose cumulative weight exceeds the share u of the whole."""
         top = max(self.log_weights)
         weights = [exp(w - top) for w in self.log_weights]
         whole = sum(weights)
@@ -99,14 +99,14 @@ class Options:
         return found
 
     def leave(self, present: int, u: float) -> int:
-        """The option drawn after the present one, which it avoids; one draw in ten is independent of it."""
+        """Return the option drawn after the present one, which it avoids; one draw in ten is independent of it."""
         if u < INDEPENDENT_SHARE:
             return self.choose(u / INDEPENDENT_SHARE)
         u = (u - INDEPENDENT_SHARE) / (1 - INDEPENDENT_SHARE)
         return next(i for i, parts in enumerate(self.moved(present)) if any(low <= u < high for low, high in parts))
 
     def leaving_probabilities(self, present: int, mutant: str | None = None) -> list[float]:
-        """The probability of each option under `leave`."""
+        """Return the probability of each option under `leave`."""
         return [
             INDEPENDENT_SHARE * p + (1 - INDEPENDENT_SHARE) * sum(high - low for low, high in parts)
             for p, parts in zip(self.probabilities(), self.moved(present, mutant), strict=True)
@@ -127,15 +127,15 @@ class Sweep:
     leaving: bool = False
 
     def start(self) -> Agenda:
-        """The tasks of the root."""
+        """Return the tasks of the root."""
         return self.tasks(self.forest.root)
 
     def tasks(self, node: int) -> Agenda:
-        """The tasks of a node. Its tails are added once its edge is known."""
+        """Return the tasks of a node. Its tails are added once its edge is known."""
         return (Task(node, cut=False), Task(node, cut=True))
 
     def after(self, agenda: Agenda, variables: Variables) -> Agenda:
-        """The remaining tasks once the first is done: after a node's cut, those of its tails in source order."""
+        """Return the remaining tasks once the first is done: after a node's cut, those of its tails in source order."""
         done, *rest = agenda
         if not done.cut:
             return tuple(rest)
@@ -143,7 +143,7 @@ class Sweep:
         return (*(task for t in tails for task in self.tasks(t)), *rest)
 
     def options(self, task: Task, variables: Variables) -> Options:
-        """The options of a task; a single one if there is nothing to sample."""
+        """Return the options of a task; a single one if there is nothing to sample."""
         v = self.forest.nodes[task.node]
         if v.level > self.stage:
             return Options((variables,), (0.0,))
@@ -179,7 +179,7 @@ class Sweep:
         return Options((joined, split), weights)
 
     def affected(self, node: int, holder: int, variables: Variables) -> list[int]:
-        """The heads of the rules that depend on a node's edge: the rule that holds it, then those below."""
+        """Return the heads of the rules that depend on a node's edge: the rule that holds it, then those below."""
         return [holder, *(v for v in rule_heads(self.forest, variables, node) if v != node)]
 
     @contextmanager
@@ -198,7 +198,7 @@ class Sweep:
         return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED) / self.temperature
 
     def log_density(self, node: int, variables: Variables) -> float:
-        """The density factor: ln of the product of the degrees of all variables strictly below a node."""
+        """Return the density factor: ln of the product of the degrees of all variables strictly below a node."""
         if self.mutant == NO_DENSITY:
             return 0.0
         limit = NO_LIMIT if self.mutant == SPAN_LIMIT_IGNORED else self.span_limit
@@ -207,7 +207,7 @@ class Sweep:
         return edges + log(2) * sum(cut_is_free(self.forest, v, limit) for v in below)
 
     def choose(self, options: Options, variables: Variables, stream: Stream) -> Variables:
-        """The variables after a task; makes one draw if there is more than one option."""
+        """Return the variables after a task; makes one draw if there is more than one option."""
         if len(options.outcomes) == 1:
             return options.outcomes[0]
         u = stream.uniform()
@@ -215,13 +215,13 @@ class Sweep:
         return options.outcomes[chosen]
 
     def probabilities(self, options: Options, variables: Variables) -> list[float]:
-        """The probability of each option, given the variables before the draw."""
+        """Return the probability of each option, given the variables before the draw."""
         if not self.leaving or len(options.outcomes) == 1:
             return options.probabilities()
         return options.leaving_probabilities(options.outcomes.index(variables), self.mutant)
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """The variables after one sweep, with one draw for every task that has more than one option."""
+        """Return the variables after one sweep, with one draw for every task that has more than one option."""
         agenda = self.start()
         while agenda:
             variables = self.choose(self.options(agenda[0], variables), variables, stream)
@@ -229,7 +229,7 @@ class Sweep:
         return variables
 
     def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
-        """The exact distribution after one sweep from a distribution."""
+        """Return the exact distribution after one sweep from a distribution."""
         running = {(variables, self.start()): p for variables, p in distribution.items()}
         finished: dict[Variables, float] = {}
         while running:
@@ -246,12 +246,12 @@ class Sweep:
         return finished
 
     def transitions(self, variables: Variables) -> dict[Variables, float]:
-        """The exact distribution after one sweep from one state."""
+        """Return the exact distribution after one sweep from one state."""
         return self.push({variables: 1.0})
 
 
 def initial_variables(forest: Forest, stream: Stream) -> Variables:
-    """Every node cut, a uniformly random edge at each node."""
+    """Return every node cut, a uniformly random edge at each node."""
     edges = [int(stream.uniform() * v.degree) if v.degree > 1 else 0 for v in forest.nodes]
     return Variables(tuple(edges), (1,) * len(forest.nodes))
 
@@ -272,7 +272,7 @@ ONE_USE = 4096
 
 
 def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None = None) -> tuple[Rule, float] | None:
-    """The rule that a task credits before it is done, and its expected uses."""
+    """Return the rule that a task credits before it is done, and its expected uses."""
     if not task.cut or sweep.forest.nodes[task.node].level > sweep.stage:
         return None
     if not cut_is_free(sweep.forest, task.node, sweep.span_limit):
@@ -293,7 +293,7 @@ def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None 
 
 
 def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[Variables, Counter[Rule]]:
-    """The variables after one sweep, as in `Sweep.sample`, and its credits as integers."""
+    """Return the variables after one sweep, as in `Sweep.sample`, and its credits as integers."""
     credits: Counter[Rule] = Counter()
     agenda = sweep.start()
     while agenda:
@@ -309,7 +309,7 @@ def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[
 def expected_credits(
     sweep: Sweep, distribution: Mapping[Variables, float], mutant: str | None = None
 ) -> dict[Rule, float]:
-    """The exact expectation of the credits of a sweep that starts from a distribution, not rounded."""
+    """Return the exact expectation of the credits of a sweep that starts from a distribution, not rounded."""
     credits: dict[Rule, float] = {}
     running = {(variables, sweep.start()): p for variables, p in distribution.items()}
     while running:

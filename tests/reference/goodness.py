@@ -13,7 +13,7 @@ LEAST_EXPECTED = 10.0
 
 
 def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
-    """The probability of a chi-square as large as the samples'; 0 if one of them is impossible."""
+    """Return the probability of a chi-square as large as the samples'; 0 if one of them is impossible."""
     observed = Counter(samples)
     if observed.keys() - {key for key, p in expected.items() if p > 0}:
         return 0.0
@@ -35,5 +35,5 @@ def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
 
 
 def draws(distribution: dict[Key, float], count: int, seed: int) -> list[Key]:
-    """Independent samples from a distribution."""
+    """Return independent samples from a distribution."""
     return Random(seed).choices(list(distribution), list(distribution.values()), k=count)

@@ -50,7 +50,7 @@ class Metropolis:
         return exp(min(0.0, log_ratio))
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """The variables after one step; those outside the proposed derivation keep their values."""
+        """Return the variables after one step; those outside the proposed derivation keep their values."""
         proposed = variables
         agenda = [self.forest.root]
         while agenda:
@@ -64,7 +64,7 @@ class Metropolis:
         return proposed if stream.uniform() < self.acceptance(variables, proposed) else variables
 
     def proposals(self, variables: Variables, agenda: tuple[int, ...]) -> Iterator[Variables]:
-        """Every outcome of the proposal; `agenda` has the nodes not drawn yet."""
+        """Yield every outcome of the proposal; `agenda` has the nodes not drawn yet."""
         if not agenda:
             yield variables
             return
@@ -76,7 +76,7 @@ class Metropolis:
                 yield from self.proposals(drawn, (*tails, *rest))
 
     def transitions(self, variables: Variables) -> dict[Variables, float]:
-        """The exact distribution after one step from one state."""
+        """Return the exact distribution after one step from one state."""
         after = {variables: 1.0}
         for proposed in self.proposals(variables, (self.forest.root,)):
             move = exp(self.log_proposal(proposed)) * self.acceptance(variables, proposed)
@@ -85,7 +85,7 @@ class Metropolis:
         return after
 
     def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
-        """The exact distribution after one step from a distribution."""
+        """Return the exact distribution after one step from a distribution."""
         after: dict[Variables, float] = {}
         for variables, mass in distribution.items():
             for outcome, p in self.transitions(variables).items():

@@ -88,7 +88,7 @@ class Dirichlet:
         return total
 
     def log_likelihood(self, known: RuleCounts) -> float:
-        """The closed form: the order does not matter."""
+        """Return the closed form: the order does not matter."""
         return self.log_joint(known)
 
 
@@ -118,7 +118,7 @@ class PitmanYor:
         return self.log_poisson(length) + log(mass) - log(known.tokens_of_length[length] + self.strength)
 
     def log_joint(self, known: RuleCounts) -> float:
-        """The closed form without a discount, a Dirichlet process for each length. Raises `ValueError` with a
+        """Return the closed form without a discount, a Dirichlet process for each length. Raises `ValueError` with a
         discount.
         """
         if self.discount:

@@ -22,7 +22,7 @@ class Derivation:
 
 
 def derivations(grammar: Grammar, label: str, words: Sequence[str], depth: int) -> Iterator[Derivation]:
-    """All derivations of the words from a label with fragments nested up to `depth` deep."""
+    """Yield all derivations of the words from a label with fragments nested up to `depth` deep."""
     if depth == 0:
         return
     for fragment in grammar:
@@ -34,7 +34,7 @@ def derivations(grammar: Grammar, label: str, words: Sequence[str], depth: int) 
 def expansions(
     grammar: Grammar, node, words: tuple[str, ...], depth: int
 ) -> Iterator[tuple[tuple[Fragment, ...], Fragment]]:
-    """Ways to expand a part of a fragment to exactly these words: the fragments below it, and its tree."""
+    """Yield ways to expand a part of a fragment to exactly these words: the fragments below it, and its tree."""
     if isinstance(node, str):
         if words == (node,):
             yield (), node
@@ -59,12 +59,12 @@ def divisions(words: tuple[str, ...], parts: int) -> Iterator[list[tuple[str, ..
 
 
 def weight(grammar: Grammar, derivation: Derivation) -> float:
-    """Probability of a derivation whose fragments are independent."""
+    """Return probability of a derivation whose fragments are independent."""
     return prod(grammar[fragment] for fragment in derivation.fragments)
 
 
 def process_log_weight(seated: Grammar, whole: dict[str, float], derivation: Derivation) -> float:
-    """The natural log of the probability of the derivation's fragments in sequence, under Dirichlet processes.
+    """Return the natural log of the probability of the derivation's fragments in sequence, under Dirichlet processes.
 
     `seated` is n_e + αP0(e) for each fragment, `whole` n_c + α for each label.
     """
@@ -75,7 +75,7 @@ def process_log_weight(seated: Grammar, whole: dict[str, float], derivation: Der
 
 
 def productions(tree, start: int = 0) -> tuple[list[tuple], int]:
-    """The productions of a tree with their spans: (label, right side, start, splits…, end)."""
+    """Return the productions of a tree with their spans: (label, right side, start, splits…, end)."""
     if isinstance(tree, str):
         return [], start + 1
     found, at, ends = [], start, []

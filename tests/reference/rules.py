@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
 @cache
 def sizes(rule: Rule) -> tuple[int, int, int]:
-    """Source words, target words, and scope. Cached, because samplers see the same rules repeatedly."""
+    """Return source words, target words, and scope. Cached, because samplers see the same rules repeatedly."""
     kinds = [is_nonterminal(s) for s in rule.source]
     scope = sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1] if kinds else 0
     source, target = (sum(isinstance(s, str) for s in side) for side in rule)
@@ -61,7 +61,7 @@ def sizes(rule: Rule) -> tuple[int, int, int]:
 
 
 def is_nonterminal(symbol: Symbol) -> bool:
-    """Whether a symbol stands for another derivation."""
+    """Return whether a symbol stands for another derivation."""
     return isinstance(symbol, (int, Nonterminal))
 
 
@@ -73,12 +73,12 @@ class Variables(NamedTuple):
 
 
 def minimal_derivation(forest: Forest) -> Variables:
-    """Every node cut, with its first edge: the derivation with a pair's smallest rules."""
+    """Return every node cut, with its first edge: the derivation with a pair's smallest rules."""
     return Variables((0,) * len(forest.nodes), (1,) * len(forest.nodes))
 
 
 def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
-    """The rule whose left-hand side is this node: its edges down to the nearest cut nodes."""
+    """Return the rule whose left-hand side is this node: its edges down to the nearest cut nodes."""
     fragment = tuple(fragment_at(forest, variables, head))
     if fragment not in forest.kept:
         numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}
@@ -88,7 +88,7 @@ def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
 
 
 def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[int, int]]:
-    """The nodes of a node's rule, itself first, with their edges; without the cut nodes below."""
+    """Return the nodes of a node's rule, itself first, with their edges; without the cut nodes below."""
     edge = variables.edges[head]
     nodes = [(head, edge)]
     for tail in forest.nodes[head].edges[edge]:
@@ -98,7 +98,7 @@ def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[i
 
 
 def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
-    """The nearest cut nodes below a node, in source order."""
+    """Return the nearest cut nodes below a node, in source order."""
     found = []
     for tail in forest.nodes[head].edges[variables.edges[head]]:
         found += [tail] if variables.cuts[tail] else frontier(forest, variables, tail)
@@ -106,7 +106,7 @@ def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
 
 
 def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int) -> list[Symbol]:
-    """One side of the expansion of a node, down to the numbered cut nodes; empty for an empty target."""
+    """Return one side of the expansion of a node, down to the numbered cut nodes; empty for an empty target."""
     node = forest.nodes[head]
     if side == 1 and node.target[0] == node.target[1]:
         return []
@@ -132,7 +132,7 @@ def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, in
 
 
 def preorder(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
-    """The nodes of the derivation below a node (default: the root), itself first."""
+    """Return the nodes of the derivation below a node (default: the root), itself first."""
     head = forest.root if head is None else head
     nodes = [head]
     for tail in forest.nodes[head].edges[variables.edges[head]]:
@@ -141,17 +141,19 @@ def preorder(forest: Forest, variables: Variables, head: int | None = None) -> l
 
 
 def rule_heads(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
-    """The cut nodes of the derivation below a node, in preorder; the root counts as cut."""
+    """Return the cut nodes of the derivation below a node, in preorder; the root counts as cut."""
     return [v for v in preorder(forest, variables, head) if variables.cuts[v]]
 
 
 def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
-    """All rules of a pair's derivation, in preorder."""
+    """Return all rules of a pair's derivation, in preorder."""
     return [rule_at(forest, variables, v) for v in rule_heads(forest, variables)]
 
 
 def compositions(forest: Forest, span_limit: int) -> list[Rule]:
-    """The rules of the short phrases of the first tree: each whole, and with one phrase below it as a nonterminal."""
+    """Return the rules of the short phrases of the first tree: each whole, and with one phrase below it as a
+    nonterminal.
+    """
     joined = Variables((0,) * len(forest.nodes), (0,) * len(forest.nodes))
     found = []
     for v in preorder(forest, joined):
@@ -164,7 +166,7 @@ def compositions(forest: Forest, span_limit: int) -> list[Rule]:
 
 
 def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
-    """The head of the rule that begins at a node of the derivation or contains it."""
+    """Return the head of the rule that begins at a node of the derivation or contains it."""
     if variables.cuts[node]:
         return node
     for v in preorder(forest, variables):
@@ -174,19 +176,19 @@ def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
 
 
 def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
-    """Whether a node's cut is sampled: not for the root, nor if a span is wider than the limit (0: no limit)."""
+    """Return whether a node's cut is sampled: not for the root, nor if a span is wider than the limit (0: no limit)."""
     v = forest.nodes[node]
     widest = max(v.source[1] - v.source[0], v.target[1] - v.target[0])
     return node != forest.root and (span_limit == 0 or widest <= span_limit)
 
 
 def with_edge(variables: Variables, node: int, edge: int) -> Variables:
-    """The same variables with another edge at one node."""
+    """Return the same variables with another edge at one node."""
     edges = variables.edges
     return Variables((*edges[:node], edge, *edges[node + 1 :]), variables.cuts)
 
 
 def with_cut(variables: Variables, node: int, cut: int) -> Variables:
-    """The same variables with another cut at one node."""
+    """Return the same variables with another cut at one node."""
     cuts = variables.cuts
     return Variables(variables.edges, (*cuts[:node], cut, *cuts[node + 1 :]))

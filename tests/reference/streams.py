@@ -5,7 +5,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mix(x: int) -> int:
-    """The finalizing permutation of splitmix64."""
+    """Return the finalizing permutation of splitmix64."""
     x &= MASK
     x ^= x >> 30
     x = x * 0xBF58476D1CE4E5B9 & MASK
@@ -23,6 +23,6 @@ class Stream:
         self.state = mix(key + sweep * GOLDEN + 2)
 
     def uniform(self) -> float:
-        """The next draw, in [0, 1), 53 bits."""
+        """Return the next draw, in [0, 1), 53 bits."""
         self.state = (self.state + GOLDEN) & MASK
         return (mix(self.state) >> 11) * 2.0**-53

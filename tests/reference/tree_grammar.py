@@ -29,12 +29,12 @@ MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
 
 
 def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
-    """The tails of v's present edge."""
+    """Return the tails of v's present edge."""
     return parse.nodes[v].edges[edges[v]]
 
 
 def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
-    """The fragment whose root is v."""
+    """Return the fragment whose root is v."""
     edges, cuts = variables
     node = parse.nodes[v]
     below: list[object] = []
@@ -48,7 +48,7 @@ def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
 
 
 def on_tree(parse: Parse, variables: Variables) -> list[int]:
-    """The nodes of the present tree."""
+    """Return the nodes of the present tree."""
     found = [len(parse.nodes) - 1]
     for v in found:
         found += tails_of(parse, variables[0], v)
@@ -56,18 +56,18 @@ def on_tree(parse: Parse, variables: Variables) -> list[int]:
 
 
 def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
-    """The fragments of the derivation."""
+    """Return the fragments of the derivation."""
     root = len(parse.nodes) - 1
     return [fragment_at(parse, variables, v) for v in on_tree(parse, variables) if v == root or variables[1][v]]
 
 
 def production_of(fragment: Fragment) -> tuple[str, ...]:
-    """The topmost expansion: labels unchanged, words prefixed with NUL."""
+    """Return the topmost expansion: labels unchanged, words prefixed with NUL."""
     return (str(fragment[0]), *(str(x[0]) if isinstance(x, tuple) else f"\0{x}" for x in fragment[1:]))
 
 
 def write(fragment: Fragment) -> str:
-    """The fragment in bracket notation."""
+    """Return the fragment in bracket notation."""
     return f"({' '.join(write(x) if isinstance(x, tuple) else str(x) for x in fragment)})"
 
 
@@ -153,7 +153,7 @@ EDGE = 0
 
 
 def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
-    """The variables with a new edge (`which` 0) or cut (1) at v."""
+    """Return the variables with a new edge (`which` 0) or cut (1) at v."""
     new = list(variables)
     new[which] = (*variables[which][:v], value, *variables[which][v + 1 :])
     return new[0], new[1]
@@ -168,11 +168,11 @@ class Treebank:
     mutant: str | None = None
 
     def options(self, p: int, v: int) -> tuple[int, int]:
-        """The number of values of the edge and of the cut of a node."""
+        """Return the number of values of the edge and of the cut of a node."""
         return len(self.parses[p].nodes[v].edges), 1 if v == len(self.parses[p].nodes) - 1 else 2
 
     def rest(self, joint: Joint, p: int) -> Counter[Fragment]:
-        """The fragments of all trees except p."""
+        """Return the fragments of all trees except p."""
         return Counter(
             fragment
             for q, variables in enumerate(joint)
@@ -181,15 +181,15 @@ class Treebank:
         )
 
     def steps(self, p: int, v: int) -> list[int]:
-        """The variables drawn at a node, in order: its edge, then its cut."""
+        """Return the variables drawn at a node, in order: its edge, then its cut."""
         return [which for which, number in enumerate(self.options(p, v)) if number > 1]
 
     def choices(self, joint: Joint, p: int, which: int, v: int) -> list[Variables]:
-        """The outcomes of a step."""
+        """Return the outcomes of a step."""
         return [changed(joint[p], which, v, value) for value in range(self.options(p, v)[which])]
 
     def probabilities(self, joint: Joint, p: int, which: int, v: int, temperature: float = 1.0) -> list[float]:
-        """The conditional distribution over the choices of a step."""
+        """Return the conditional distribution over the choices of a step."""
         parse = self.parses[p]
         rest = self.rest(joint, p)
         weights = []
@@ -237,7 +237,7 @@ class Treebank:
         return product(*ranges)
 
     def posterior(self) -> dict[Joint, float]:
-        """The exact distribution: P of the derivations, with uniform variables at unused nodes."""
+        """Return the exact distribution: P of the derivations, with uniform variables at unused nodes."""
         weights: dict[Joint, float] = {}
         for joint in self.states():
             fragments = Counter(
@@ -255,7 +255,7 @@ class Treebank:
         return {joint: exp(w - most) / total for joint, w in weights.items()}
 
     def push(self, distribution: dict[Joint, float], p: int, v: int) -> dict[Joint, float]:
-        """The exact distribution after the steps of one node."""
+        """Return the exact distribution after the steps of one node."""
         for which in self.steps(p, v):
             after: defaultdict[Joint, float] = defaultdict(float)
             for joint, mass in distribution.items():

@@ -15,7 +15,7 @@ class Treebank:
         self.words = words
 
     def tree(self, leaves: int) -> Forest:
-        """A random tree with `leaves` words, made of unary, binary and ternary nodes."""
+        """Return a random tree with `leaves` words, made of unary, binary and ternary nodes."""
         nodes: list[Node] = []
         self.grow(nodes, 0, leaves)
         return Forest(tuple(self.random.choice(self.words) for _ in range(leaves)), (), tuple(nodes))
@@ -33,13 +33,13 @@ class Treebank:
 
 
 def labelled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node], label: int) -> Node:
-    """A node without a target side, at the level of its longest derivation."""
+    """Return a node without a target side, at the level of its longest derivation."""
     level = max(1 + sum(nodes[t].level for t in tails) for tails in edges)
     return Node(source, (0, 0), edges, level, label)
 
 
 def parse_forest() -> Forest:
-    """All parses of `a b c` by a small grammar, whose derivations differ in size and whose edges in arity."""
+    """Return all parses of `a b c` by a small grammar, whose derivations differ in size and whose edges in arity."""
     nodes: list[Node] = []
     for position in range(3):
         nodes.append(labelled((position, position + 1), ((),), nodes, label=1))

@@ -194,7 +194,7 @@ def count_deliveries(store: Store) -> dict[str, int]:
 
 
 def aligner_counts(store: Store) -> AlignerCounts:
-    """All counts of the aligner."""
+    """Return all counts of the aligner."""
     with store.snapshot() as snapshot:
         parts = list(snapshot.aligner_counts())
     return AlignerCounts(

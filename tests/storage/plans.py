@@ -44,7 +44,7 @@ def plans(*, own: bool = False) -> Iterator[list[Plan]]:
 
 
 def plan_of(seen: list[Plan], *parts: str) -> str:
-    """The plan of the only statement that contains all the parts."""
+    """Return the plan of the only statement that contains all the parts."""
     (plan,) = [entry["plan"] for entry in seen if all(part in entry["statement"] for part in parts)]
     return plan
 

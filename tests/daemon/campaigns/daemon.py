@@ -47,7 +47,7 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE,
 
 
 def readers_of(process: int) -> list[int]:
-    """The processes in which a daemon reads files."""
+    """Return the processes in which a daemon reads files."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -60,7 +60,7 @@ def readers_of(process: int) -> list[int]:
 
 
 def is_there(process: int) -> bool:
-    """Whether the process is running."""
+    """Return whether the process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -99,7 +99,7 @@ class Daemon:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def get(self, path: str) -> httpx2.Response | None:
-        """The daemon's response, or None if it does not answer."""
+        """Return the daemon's response, or None if it does not answer."""
         with suppress(httpx2.TransportError):
             return httpx2.get(self.address(path), timeout=PATIENCE)
         return None
@@ -161,7 +161,7 @@ class Daemon:
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def settled(self) -> bool:
-        """Whether every stored pair has completed the schedule."""
+        """Return whether every stored pair has completed the schedule."""
         self.check()
         answer = self.get("/v1/status")
         store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None
@@ -216,7 +216,7 @@ class Speech:
         self.sent_pairs: list[str] = []
 
     def lines(self, most: int) -> list[str]:
-        """Up to `most` pairs, as `source ||| target ||| links`; raw ones without links."""
+        """Return up to `most` pairs, as `source ||| target ||| links`; raw ones without links."""
         sent_pairs = [self._line() for _ in range(self.random.randint(1, most))]
         self.sent_pairs += sent_pairs
         return sent_pairs
@@ -346,7 +346,7 @@ class Feeding:
         wait_until(lambda: len(self.sent_pairs()) > before, "pairs come in")
 
     def sent_pairs(self) -> list[str]:
-        """All pairs that were sent."""
+        """Return all pairs that were sent."""
         return [line for feeder in self.feeders for line in feeder.speech.sent_pairs]
 
 

@@ -7,7 +7,7 @@ import psutil
 
 
 def below(process: subprocess.Popen[Any]) -> list[psutil.Process]:
-    """All descendants of a driver."""
+    """Return all descendants of a driver."""
     try:
         return psutil.Process(process.pid).children(recursive=True)
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -15,7 +15,7 @@ def below(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 
 def workers_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
-    """The worker processes that a driver has started."""
+    """Return the worker processes that a driver has started."""
     try:
         return [child for child in below(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -23,12 +23,12 @@ def workers_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 
 def all_ended(found: set[psutil.Process]) -> bool:
-    """Whether all these processes have ended."""
+    """Return whether all these processes have ended."""
     return not any(is_left(one) for one in found)
 
 
 def is_left(process: psutil.Process) -> bool:
-    """Whether the process is running."""
+    """Return whether the process is running."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

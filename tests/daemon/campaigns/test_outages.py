@@ -21,7 +21,7 @@ from hierogram.storage.store import open_store
 
 
 def not_ready(daemon: Daemon) -> list[str]:
-    """The reasons why the daemon is not ready; empty if it is."""
+    """Return the reasons why the daemon is not ready; empty if it is."""
     daemon.check()
     answer = daemon.get("/readyz")
     assert answer is not None

@@ -38,7 +38,7 @@ BY_WORKERS = ("--workers", "3")
 
 
 def learning(url: str, *arguments: str) -> list[str]:
-    """The command that aligns the pairs and completes their sweeps."""
+    """Return the command that aligns the pairs and completes their sweeps."""
     return [sys.executable, "-c", LEARNING, url, "--sweeps", str(SWEEPS), *arguments]
 
 

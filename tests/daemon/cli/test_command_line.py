@@ -28,7 +28,7 @@ SHORT: dict[str, object] = {"schedule": "paper", "sweeps_per_level": 2, "levels"
 
 
 def every_command() -> list[tuple[str, ...]]:
-    """The names of all commands, including those of tools."""
+    """Return the names of all commands, including those of tools."""
     found: list[tuple[str, ...]] = [
         (command.name or command.callback.__name__.replace("_", "-"),)
         for command in app.registered_commands

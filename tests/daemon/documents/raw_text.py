@@ -30,7 +30,7 @@ def within(text: str) -> str:
 
 
 def sentences() -> list[tuple[str, str]]:
-    """Every sentence of the language with its translation, in random order."""
+    """Return every sentence of the language with its translation, in random order."""
     found = []
     for parts in product(WHO, DOES, WHAT):
         source, target = (" ".join(part[side] for part in parts) for side in (0, 1))

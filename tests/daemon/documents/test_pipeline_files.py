@@ -20,7 +20,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
 
 
 def linked() -> Counter[tuple[str, str]]:
-    """The number of links between words in the small corpus."""
+    """Return the number of links between words in the small corpus."""
     found: Counter[tuple[str, str]] = Counter()
     for line in LINES:
         source, target, links = (part.split() for part in line.split(" ||| "))
@@ -30,7 +30,7 @@ def linked() -> Counter[tuple[str, str]]:
 
 
 def given(side: int) -> dict[tuple[str, str], float]:
-    """Relative frequencies of linked words, given the word of one side."""
+    """Return relative frequencies of linked words, given the word of one side."""
     counts = linked()
     totals: Counter[str] = Counter()
     for pair, count in counts.items():

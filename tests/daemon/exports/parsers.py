@@ -38,7 +38,7 @@ def links(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
-    """A side with nonterminals such as `[X,1]`; any other bracketed word is an error, because cdec reads a
+    """Return a side with nonterminals such as `[X,1]`; any other bracketed word is an error, because cdec reads a
     nonterminal.
     """
     symbols: list[str | int] = []

@@ -208,7 +208,7 @@ def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
 
 
 def dead_process() -> str:
-    """The store's name for a process of this machine that has ended."""
+    """Return the store's name for a process of this machine that has ended."""
     import subprocess
     import sys
 

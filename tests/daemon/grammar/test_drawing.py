@@ -18,7 +18,7 @@ USES = [
 
 
 def texts_of(picture: str) -> list[tuple[float, float, str]]:
-    """Texts with their positions; x from the left of the picture, y from the top of a tree."""
+    """Return texts with their positions; x from the left of the picture, y from the top of a tree."""
     found = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
     return [(float(text.attrib["x"]), float(text.attrib["y"]), text.text or "") for text in found]
 

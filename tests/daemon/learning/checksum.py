@@ -9,7 +9,7 @@ from hierogram.storage.store import open_store
 
 
 def learned(folder: str) -> int:
-    """A checksum of the results of learning a new store."""
+    """Return a checksum of the results of learning a new store."""
     with open_store(f"sqlite:///{folder}/store.db", create=True, settings=QUICK) as store:
         fill(store, some_pairs(30))
         learn(store, sweeps=1)

@@ -43,6 +43,6 @@ def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: s
 
 
 def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Counts and expected uses by the rules' sides."""
+    """Return counts and expected uses by the rules' sides."""
     with store.snapshot() as snapshot:
         return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}

@@ -12,7 +12,7 @@ QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
 
 def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
-    """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
+    """Return random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
     random = np.random.default_rng(seed)
     pairs = []
     for k in range(number):
@@ -35,7 +35,7 @@ def fill(store: Store, pairs: list[NewPair]) -> None:
 
 
 def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
-    """All results of learning, without the rule ids of the database."""
+    """Return all results of learning, without the rule ids of the database."""
     with store.snapshot() as snapshot:
         rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
         return rules, [row for rows in snapshot.iterate_derivations() for row in rows]

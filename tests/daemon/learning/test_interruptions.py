@@ -52,7 +52,7 @@ def everything(store: Store) -> tuple[object, ...]:
 
 
 def after(sweeps: int) -> LearnOptions:
-    """Options of a run that is asked to stop after a number of sweeps."""
+    """Return options of a run that is asked to stop after a number of sweeps."""
     asked = iter(range(10_000))
     return LearnOptions(1, stop=lambda: next(asked) >= sweeps)
 

@@ -27,7 +27,7 @@ def words(random_: random.Random, language: str, size: int) -> list[str]:
 
 
 def bitext(seed: int, pairs: int) -> Iterable[tuple[str, str, str]]:
-    """Pairs of 1 to 14 words: links near the diagonal, some words unlinked, some phrases inverted."""
+    """Return pairs of 1 to 14 words: links near the diagonal, some words unlinked, some phrases inverted."""
     random_ = random.Random(seed)
     for _ in range(pairs):
         source = words(random_, "f", random_.randint(1, 14))
@@ -62,7 +62,7 @@ FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (
 
 
 def store_digest(path: Path) -> dict[str, str]:
-    """Digests of the drawn values, independent of row numbers and of averages."""
+    """Return digests of the drawn values, independent of row numbers and of averages."""
     connection = sqlite3.connect(path)
     queries = {
         "rules": "SELECT source, target, length, scope, nonterminals, hiero, count FROM rules"

@@ -23,7 +23,7 @@ TREES = [
 
 
 def expansions(text: str) -> Counter[tuple[str, ...]]:
-    """The productions of a tree or fragment, without frontier nonterminals."""
+    """Return the productions of a tree or fragment, without frontier nonterminals."""
     tokens = re.findall(r"[()]|[^\s()]+", text)
     stack: list[list[str]] = []
     found: Counter[tuple[str, ...]] = Counter()
@@ -56,6 +56,6 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
 
 
 def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Counts and expected uses by label and fragment."""
+    """Return counts and expected uses by label and fragment."""
     with store.snapshot() as snapshot:
         return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}

@@ -24,7 +24,7 @@ from hierogram.storage.store import open_store
 
 
 def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
-    """The contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
+    """Return the contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
     chain = None if cluster is None else shared_chain(cluster)
     with open_store(url, create=True, settings=QUICK) as store:
         with ManualTurns(

@@ -193,7 +193,7 @@ PAIRS = 150
 
 
 def taught(url: str) -> Store:
-    """Pairs of an invented language, with two words that only occur with a third."""
+    """Return pairs of an invented language, with two words that only occur with a third."""
     sources, targets, _ = invented(PAIRS)
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
     targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]

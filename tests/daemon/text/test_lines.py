@@ -25,8 +25,8 @@ TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0"
 
 
 def expected_lines(data: bytes) -> list[bytes]:
-    """The definition: split at line feeds, keep an unfinished last line, and strip one carriage return before each
-    end.
+    """Return the definition: split at line feeds, keep an unfinished last line, and strip one carriage return before
+    each end.
     """
     found = re.findall(rb"[^\n]*\n|[^\n]+\Z", data.removeprefix(b"\xef\xbb\xbf"))
     return [re.sub(rb"\r?\n\Z|\r\Z", b"", line) for line in found]

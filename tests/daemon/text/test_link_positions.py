@@ -22,7 +22,7 @@ NO_BREAK = "\u00a0"
 def corpus(
     number: int, *, divided: bool, space: str = NO_BREAK, spaced: Sequence[int] | None = None, seed: int = 1
 ) -> list[tuple[str, str, str]]:
-    """Pairs that start with a number containing a Unicode space, and whose last word has no link.
+    """Return pairs that start with a number containing a Unicode space, and whose last word has no link.
 
     So all links are in range whether they count split words (`divided`) or not. Lines not in `spaced` have no such
     space.
@@ -124,7 +124,7 @@ def test_lines_without_links_keep_their_spaces() -> None:
 
 
 def links_of_houses(store: Store) -> set[tuple[str, str]]:
-    """Words linked to `maison` or `house`."""
+    """Return words linked to `maison` or `house`."""
     found = set()
     for row in store.pairs():
         source, target = row.source.split(" "), row.target.split(" ")

@@ -83,7 +83,7 @@ def asked(
     host: str = "localhost",
     version: str = "1.1",
 ) -> bytes:
-    """A request; `length` overrides its Content-Length."""
+    """Return a request; `length` overrides its Content-Length."""
     size = len(body) if length is None else length
     told = [f"Content-Length: {size}"] if size else []
     return "\r\n".join([f"{line} HTTP/{version}", f"Host: {host}", *headers, *told, "", ""]).encode() + body
@@ -169,6 +169,6 @@ OTHERS = {
 
 
 def all_attacks() -> Iterator[tuple[str, Attack]]:
-    """All attacks, successful ones first."""
+    """Yield all attacks, successful ones first."""
     yield from NAMED.items()
     yield from OTHERS.items()

@@ -72,7 +72,7 @@ class Watch:
 
 
 def memory_of(process: int) -> int:
-    """Memory of a process and its children in bytes, shared memory counted once."""
+    """Return memory of a process and its children in bytes, shared memory counted once."""
     total = 0
     for number in (process, *readers_of(process)):
         with suppress(OSError):
@@ -120,7 +120,7 @@ def put(daemon: Daemon, attack: Attack) -> None:
 
 
 def empty(daemon: Daemon) -> bool:
-    """Whether the spool contains nothing still to be ingested."""
+    """Return whether the spool contains nothing still to be ingested."""
     daemon.check()
     for place, folders, files in os.walk(os.fsencode(daemon.spool)):
         if place == os.fsencode(daemon.spool):
@@ -131,7 +131,7 @@ def empty(daemon: Daemon) -> bool:
 
 
 def fate_of(daemon: Daemon, attack: Attack) -> tuple[str, str]:
-    """The fate of a file, and the reason."""
+    """Return the fate of a file, and the reason."""
     for fate, folder in ((TAKEN, "done"), (APART, "failed")):
         path = path_of(daemon.spool / folder, attack.name)
         if os.path.lexists(path):

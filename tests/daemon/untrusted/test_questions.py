@@ -118,7 +118,7 @@ def attacked(url: str, folder: Path) -> Iterator[Daemon]:
 
 
 def processes(parent: int) -> list[int]:
-    """The process and all its descendants."""
+    """Return the process and all its descendants."""
     found = [parent]
     with suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{parent}/task").iterdir():
@@ -128,7 +128,7 @@ def processes(parent: int) -> list[int]:
 
 
 def memory_mb(parent: int) -> float:
-    """Memory of the process and its children."""
+    """Return memory of the process and its children."""
     pages = 0
     for process in processes(parent):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -137,7 +137,7 @@ def memory_mb(parent: int) -> float:
 
 
 def status(daemon: Daemon) -> tuple[float, int]:
-    """Response time of the status in seconds, and the number of sweeps."""
+    """Return response time of the status in seconds, and the number of sweeps."""
     daemon.check()
     began = time.monotonic()
     answer = httpx2.get(daemon.address("/v1/status"), timeout=60)
@@ -206,7 +206,7 @@ def command(process: int) -> str:
 
 
 def asked_of(url: str, which: str) -> int:
-    """The number of Postgres sessions used for queries."""
+    """Return the number of Postgres sessions used for queries."""
     [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND {which}")
     return int(str(found))
 

@@ -23,12 +23,12 @@ _VALUES: tuple[object, ...] = (
 
 
 def good_line(random: Random) -> bytes:
-    """A valid delimited line."""
+    """Return a valid delimited line."""
     return random.choice(LINES).replace("maison", f"maison{random.randrange(300)}").encode()
 
 
 def good_object(random: Random) -> bytes:
-    """A valid line of JSON."""
+    """Return a valid line of JSON."""
     source, target, alignment = good_line(random).decode().split(" ||| ")
     links: object = alignment
     if random.random() < 0.3:
@@ -42,7 +42,7 @@ def good_object(random: Random) -> bytes:
 
 
 def mutated(data: bytes, random: Random) -> bytes:
-    """The data with some bytes deleted, inserted, changed, duplicated, or truncated."""
+    """Return the data with some bytes deleted, inserted, changed, duplicated, or truncated."""
     for _ in range(random.choice((0, 0, 1, 1, 1, 2, 5))):
         place = random.randrange(len(data) + 1)
         end = place + random.randrange(8)
@@ -64,19 +64,19 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 
 def mutated_lines(make: Callable[[Random], bytes], number: int, random: Random) -> bytes:
-    """At least `number` lines; a change may insert a line feed."""
+    """Return at least `number` lines; a change may insert a line feed."""
     return b"".join(
         mutated(make(random), random) + random.choice((b"\n", b"\n", b"\n", b"\r\n")) for _ in range(number)
     )
 
 
 def lines_in(data: bytes) -> int:
-    """The number of lines, like `wc`, plus one for a rest after the last line feed."""
+    """Return the number of lines, like `wc`, plus one for a rest after the last line feed."""
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
 def compressed(data: bytes, random: Random) -> bytes:
-    """The data unchanged, or compressed and possibly damaged."""
+    """Return the data unchanged, or compressed and possibly damaged."""
     match random.randrange(4):
         case 0:
             return gzip.compress(data)
@@ -104,7 +104,7 @@ REQUESTS = (
 
 
 def request(random: Random) -> bytes:
-    """A whole request of a random kind, with random changes."""
+    """Return a whole request of a random kind, with random changes."""
     if random.random() < 0.3:
         body = mutated_lines(good_object, random.randrange(4), random)
         return mutated(REQUEST % (len(body) + random.choice((0, 0, 0, -1, 1, 5))), random) + body

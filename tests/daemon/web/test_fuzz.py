@@ -140,7 +140,7 @@ def test_mutated_requests(tmp_path: Path) -> None:
 
 
 def _exchange(running: Running, asked: bytes) -> bytes:
-    """The server's answer to a client that sends this and nothing else."""
+    """Return the server's answer to a client that sends this and nothing else."""
     said = b""
     with running.connected() as connection, suppress(OSError):
         connection.sendall(asked)

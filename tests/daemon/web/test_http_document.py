@@ -42,7 +42,7 @@ FILES = {
 
 
 def asked(client: TestClient, command: str) -> Any:
-    """The daemon's response to a curl command line."""
+    """Return the daemon's response to a curl command line."""
     program, *arguments = shlex.split(command)
     assert program == "curl"
     method, headers, content, url = "GET", {}, None, ""
@@ -66,7 +66,7 @@ def asked(client: TestClient, command: str) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """The types in a value, without what depends on the store (names, lengths)."""
+    """Return the types in a value, without what depends on the store (names, lengths)."""
     if isinstance(value, dict):
         if value.keys() & {"missing-field", "news", "default", "note"}:
             return "by name"

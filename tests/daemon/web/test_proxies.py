@@ -29,7 +29,7 @@ if NGINX is None and os.environ.get("CI") != "true":
 
 
 def settings_of_the_document() -> str:
-    """The nginx directives for a location in the document."""
+    """Return the nginx directives for a location in the document."""
     [block] = [part.partition("```")[0] for part in DOCUMENT.split("```nginx\n")[1:]]
     inner = block.partition("location / {")[2].partition("}")[0]
     return "".join(line + "\n" for line in inner.splitlines() if "proxy_pass" not in line)

@@ -94,7 +94,7 @@ def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) 
 
 
 def failures(schema: Any) -> Iterator[str]:
-    """Responses that do not match the document, with their requests. Fails if no request was made."""
+    """Yield responses that do not match the document, with their requests. Fails if no request was made."""
     asked = 0
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
@@ -112,7 +112,7 @@ def failures(schema: Any) -> Iterator[str]:
 
 
 def _links_again(failure: Failure) -> bool:
-    """Whether only the human links of a pair were deleted, so that its other links remain."""
+    """Return whether only the human links of a pair were deleted, so that its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 
 

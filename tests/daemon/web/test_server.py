@@ -28,7 +28,7 @@ from hierogram.storage.store import Store, open_store
 
 
 def everything(connection: socket.socket) -> bytes:
-    """All data that the other side sends until it closes."""
+    """Return all data that the other side sends until it closes."""
     said = b""
     while block := connection.recv(65536):
         said += block
@@ -146,7 +146,7 @@ def asking(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
 
 
 def read_to_the_end(connection: socket.socket) -> int:
-    """The number of bytes received until the connection ends."""
+    """Return the number of bytes received until the connection ends."""
     read = 0
     with suppress(ConnectionError):
         while block := connection.recv(1 << 20):
@@ -159,7 +159,7 @@ SIZE = 32 << 20
 
 
 def accepted(running: Running) -> list[int]:
-    """Descriptors of the server's connections."""
+    """Return descriptors of the server's connections."""
     listening = running.loop.address
     return [one.fd for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
 
@@ -172,7 +172,7 @@ def wait_for_connections(running: Running, number: int) -> None:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: int = 1, **values: object) -> Running:
-    """A server whose responses have `size` bytes, sent in pieces."""
+    """Return a server whose responses have `size` bytes, sent in pieces."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -407,7 +407,7 @@ def test_pipelined_requests_are_all_answered(start: Start) -> None:
 
 
 def silent(method: str, path: str, kind: str = "application/json") -> bytes:
-    """The head of a request whose body is never sent."""
+    """Return the head of a request whose body is never sent."""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 90\r\n"
         "Expect: 100-continue\r\n\r\n"

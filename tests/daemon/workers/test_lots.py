@@ -38,7 +38,7 @@ def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def aligned(url: str, cluster: Any = None, settings: Settings = QUICK) -> object:
-    """The contents of a new store whose two batches of pairs were aligned by workers or threads."""
+    """Return the contents of a new store whose two batches of pairs were aligned by workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         workers = None if cluster is None else AligningWorkers(cluster)
         done = [(report.pairs, report.rejuvenated, report.changed) for report in arrivals(store, workers)]

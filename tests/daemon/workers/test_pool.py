@@ -28,7 +28,7 @@ PAIRS, SWEEPS = 47, 5
 
 
 def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
-    """The contents of a new store after learning with workers or threads."""
+    """Return the contents of a new store after learning with workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
         chain = None if cluster is None else shared_chain(cluster)

@@ -49,7 +49,7 @@ class Use:
 
 
 def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator[tuple[dict, tuple[int, ...], int]]:
-    """Ways to match a side with words [start, end): spans of nonterminals, positions of words and of `ANY`."""
+    """Yield ways to match a side with words [start, end): spans of nonterminals, positions of words and of `ANY`."""
     if not symbols:
         if start == end:
             yield {}, (), -1
@@ -66,7 +66,7 @@ def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator
 
 
 def uses(pair: Pair, head: Bispan) -> Iterator[Use]:
-    """All applications of rules to a bispan."""
+    """Yield all applications of rules to a bispan."""
     i, j, x, y = head
     for number, (source, target, weight) in enumerate(pair.rules):
         for spans, positions, wild in laid(source, pair.source, i, j):
@@ -86,12 +86,12 @@ def uses(pair: Pair, head: Bispan) -> Iterator[Use]:
 
 
 def sides(bispan: Bispan) -> tuple[int, int]:
-    """The number of words of a bispan on each side."""
+    """Return the number of words of a bispan on each side."""
     return bispan[1] - bispan[0], bispan[3] - bispan[2]
 
 
 def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
-    """All derivations of a bispan, as lists of uses, parents first."""
+    """Yield all derivations of a bispan, as lists of uses, parents first."""
     for use in uses(pair, head):
         for below in product(*(list(derivations(pair, tail)) for tail in use.tails)):
             yield (use, *(other for part in below for other in part))
@@ -111,7 +111,7 @@ class Class:
 
 
 def classes(pair: Pair) -> dict[Bispan, dict[Links, Class]]:
-    """The derivations of every bispan, by class."""
+    """Return the derivations of every bispan, by class."""
     n, m = len(pair.source), len(pair.target)
     found: dict[Bispan, dict[Links, Class]] = {}
     bispans = [(i, j, x, y) for j in range(n + 1) for i in range(j + 1) for y in range(m + 1) for x in range(y + 1)]
@@ -149,7 +149,7 @@ def _together(pair: Pair, use: Use, parts: list[Class]) -> Class:
 
 
 def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> dict[Links, Class]:
-    """The classes of a bispan that agree with a mask: 1 for required pairs, -1 for forbidden ones."""
+    """Return the classes of a bispan that agree with a mask: 1 for required pairs, -1 for forbidden ones."""
     i, j, x, y = bispan
     required = {(a, b) for a, b in np.argwhere(fixed > 0).tolist() if i <= a < j or x <= b < y}
     forbidden = set(map(tuple, np.argwhere(fixed < 0).tolist()))
@@ -157,7 +157,7 @@ def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> di
 
 
 def expectations(pair: Pair, kept: dict[Links, Class]) -> np.ndarray:
-    """Expected features, in the order of `PairSystem`."""
+    """Return expected features, in the order of `PairSystem`."""
     total = sum(one.weight for one in kept.values())
     links = np.zeros((len(pair.source), len(pair.target)))
     for emitted, one in kept.items():

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray) -> np.ndarray:
-    """The probability that two words are not partners, float64[n, m]."""
+    """Return the probability that two words are not partners, float64[n, m]."""
     n, m = pairs.shape
     together, whole = np.zeros((n, m)), 0.0
     for partners in product(range(-1, m), repeat=n):
@@ -25,7 +25,7 @@ def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.nda
 
 
 def by_messages(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray, rounds: int) -> np.ndarray:
-    """The same probability after `rounds` rounds of message passing, each message computed from the full sum."""
+    """Return the same probability after `rounds` rounds of message passing, each message computed from the full sum."""
     n, m = pairs.shape
     to_source = {(x, i): 1 / (target_nulls[x] + pairs[:, x].sum()) for i in range(n) for x in range(m)}
     for _ in range(rounds):

@@ -36,7 +36,7 @@ class Class:
 
 
 def classes(grammar: Grammar, symbol: int, words: list[int], i: int, j: int, known: dict) -> dict[Spans, Class]:
-    """The derivations of words [i, j) from a symbol, by class; `known` is a cache."""
+    """Return the derivations of words [i, j) from a symbol, by class; `known` is a cache."""
     if (symbol, i, j) in known:
         return known[symbol, i, j]
     found: dict[Spans, Class] = {}
@@ -67,12 +67,12 @@ def classes(grammar: Grammar, symbol: int, words: list[int], i: int, j: int, kno
 
 
 def agrees(spans: Spans, positive: set, negative: set) -> bool:
-    """Whether all required spans are constituents and no forbidden span is."""
+    """Return whether all required spans are constituents and no forbidden span is."""
     return positive <= spans and not negative & spans
 
 
 def expectations(words: int, kept: dict[Spans, Class]) -> np.ndarray:
-    """Expected features, in the order of `SentenceSystem`."""
+    """Return expected features, in the order of `SentenceSystem`."""
     covered = np.zeros(words * (words + 1) // 2)
     for spans, one in kept.items():
         for i, j in spans:

@@ -52,7 +52,7 @@ def scope_of(source: Side) -> int:
 
 
 def derivations(model: Model, words: Sequence[str]) -> list[Derivation]:
-    """All derivations of a sentence, best first."""
+    """Return all derivations of a sentence, best first."""
     known = {rule.source[0] for rule in model.rules if len(rule.source) == 1}
     memo: dict[tuple[int, int], list[Node]] = {}
 
@@ -133,7 +133,7 @@ def features_of(model: Model, node: Node) -> dict[object, float]:
 
 
 def log_probability(ngrams: NGrams, order: int, words: Sequence[str]) -> float:
-    """The log10 probability of a sentence, including its end."""
+    """Return the log10 probability of a sentence, including its end."""
     history: tuple[str, ...] = ("<s>",)
     total = 0.0
     for word in (*(word if (word,) in ngrams else "<unk>" for word in words), "</s>"):

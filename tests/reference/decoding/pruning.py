@@ -66,7 +66,7 @@ class Search:
         self.cells: dict[tuple[int | None, int], list[Item]] = {}
 
     def best(self) -> float:
-        """The score of the best derivation found."""
+        """Return the score of the best derivation found."""
         n = len(self.task.sentence.words)
         for start in range(n - 1, -1, -1):
             for end in range(start + 1, min(n, start + self.task.limits.span) + 1):
@@ -149,7 +149,7 @@ class Search:
         return [item for _, _, item in kept]
 
     def popped_as_cdec(self, cubes: list[Cube]) -> list[Item]:
-        """One cube for each rule; pushed places are joined at once and popped by score."""
+        """Return one cube for each rule; pushed places are joined at once and popped by score."""
         heap: list = []
         number = iter(range(10**9))
         seen = set()
@@ -173,13 +173,13 @@ class Search:
         return made
 
     def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
-        """The separate estimate, plus most of a neighbor's gain from joining, plus a margin."""
+        """Return the separate estimate, plus most of a neighbor's gain from joining, plus a margin."""
         margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
         return added(self.apart(cube, place), INHERITED * gained, margin)
 
     def apart(self, cube: Cube, place: Sequence[int]) -> float:
-        """The estimate of a place before joining: the rule with the n-grams inside its runs of words, and the items'
-        ranks.
+        """Return the estimate of a place before joining: the rule with the n-grams inside its runs of words, and the
+        items' ranks.
         """
         rule = cube.rules[place[0]]
         if 0 <= rule < self.rules:
@@ -205,7 +205,7 @@ class Search:
         return self.weight(WORDS) * len(words) + self.weight(UNKNOWN_WORDS) * passed + self.weight(LM_UNKNOWN) * unknown
 
     def side(self, rule: int) -> list[int]:
-        """The target side: the language model's word numbers, -k for nonterminal k."""
+        """Return the target side: the language model's word numbers, -k for nonterminal k."""
         sentence = self.task.sentence
         if rule < 0:
             return [-1, -2] if rule == GLUE_NEXT else [-1]

@@ -21,20 +21,20 @@ NOWHERE = 0xFFFF
 
 
 def phrase(height: int, width: int) -> int:
-    """The rule that emits a phrase pair of this many source and target words."""
+    """Return the rule that emits a phrase pair of this many source and target words."""
     return PAIR if height == width == 1 else 5 * height + width
 
 
 @cache
 def words_of(rule: int) -> tuple[int, int]:
-    """The number of source and target words of an emission."""
+    """Return the number of source and target words of an emission."""
     if rule <= TARGET_NULL:
         return int(rule != TARGET_NULL), int(rule != SOURCE_NULL)
     return next((s, t) for s in range(1, 6) for t in range(1, 6) if phrase(s, t) == rule)
 
 
 def type_of(rule: int) -> int:
-    """The rule's type: all phrase pairs have the same one."""
+    """Return the rule's type: all phrase pairs have the same one."""
     return PAIR if rule > TARGET_NULL else rule
 
 
@@ -89,7 +89,7 @@ def lexical_of(
 
 @cache
 def size_of(tree: Tree) -> tuple[int, int]:
-    """The number of source and target words of a derivation."""
+    """Return the number of source and target words of a derivation."""
     if tree[0] >= PAIR:
         return words_of(tree[0])
     (n, m), (k, z) = size_of(tree[1]), size_of(tree[2])
@@ -97,7 +97,7 @@ def size_of(tree: Tree) -> tuple[int, int]:
 
 
 def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
-    """The rules of a derivation with their cells, in preorder."""
+    """Return the rules of a derivation with their cells, in preorder."""
     n, m = size_of(tree)
     here = [Use(tree[0], i, i + n, x, x + m)]
     if tree[0] >= PAIR:
@@ -110,13 +110,13 @@ def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
 
 @cache
 def string_of(tree: Tree) -> tuple[int, ...]:
-    """The rule types in preorder."""
+    """Return the rule types in preorder."""
     return (tree[0],) + (string_of(tree[1]) + string_of(tree[2]) if tree[0] < PAIR else ())
 
 
 @cache
 def tree_of(string: tuple[int, ...]) -> Tree:
-    """Inverse of `string_of`."""
+    """Return the inverse of `string_of`."""
     rules = iter(string)
 
     def read() -> Tree:
@@ -130,7 +130,7 @@ def tree_of(string: tuple[int, ...]) -> Tree:
 
 @cache
 def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
-    """All derivations of n source and m target words with phrases of up to `longest` words, by brute force."""
+    """Return all derivations of n source and m target words with phrases of up to `longest` words, by brute force."""
     if (n, m) in ((1, 0), (0, 1)):
         return ((SOURCE_NULL if n else TARGET_NULL,),)
     found: list[Tree] = [(phrase(n, m),)] if min(n, m) >= 1 and max(n, m) <= longest else []
@@ -145,7 +145,7 @@ def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
 
 @cache
 def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
-    """The pairs of words that a derivation emits together."""
+    """Return the pairs of words that a derivation emits together."""
     return frozenset(
         (i, x)
         for use in uses_of(tree)
@@ -174,7 +174,7 @@ class Counts:
 
 
 def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
-    """The identity of a use, independent of its cell: type and words, -1 for none."""
+    """Return the identity of a use, independent of its cell: type and words, -1 for none."""
     source, target = corpus.pairs[pair]
     if use.rule > TARGET_NULL:
         return use.rule, source[use.i : use.j], target[use.x : use.y]
@@ -220,7 +220,7 @@ def joint(corpus: Corpus, trees: tuple[Tree, ...]) -> float:
 
 
 def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
-    """The posterior of the joint derivations of all pairs."""
+    """Return the posterior of the joint derivations of all pairs."""
     states: list[tuple[Tree, ...]] = [()]
     for source, target in corpus.pairs:
         states = [(*trees, tree) for trees in states for tree in derivations(len(source), len(target), corpus.longest)]
@@ -248,12 +248,12 @@ class Chart:
         self.sums: dict[Cell, float] = {}
 
     def is_emitted(self, cell: Cell) -> bool:
-        """Whether a cell can be one emission: up to one word on each side, or phrases."""
+        """Return whether a cell can be one emission: up to one word on each side, or phrases."""
         i, j, x, y = cell
         return max(j - i, y - x) == 1 or (min(j - i, y - x) >= 1 and max(j - i, y - x) <= self.longest)
 
     def splits(self, cell: Cell) -> Iterator[tuple[int, Cell, Cell]]:
-        """The ways to split a cell in two: straight ones first, by source and target position."""
+        """Yield the ways to split a cell in two: straight ones first, by source and target position."""
         i, j, x, y = cell
         for rule in (STRAIGHT, INVERTED):
             for k in range(i, j + 1):
@@ -264,7 +264,7 @@ class Chart:
                         yield rule, left, right
 
     def inside(self, cell: Cell) -> float:
-        """The inside sum of a cell."""
+        """Return the inside sum of a cell."""
         if cell not in self.sums:
             total = self.emission(cell) if self.is_emitted(cell) else 0.0
             weights = self.rules(cell)
@@ -304,20 +304,20 @@ class Draws:
         self.state = state & MASK
 
     def uniform(self) -> float:
-        """The next draw."""
+        """Return the next draw."""
         self.state = (self.state + GOLDEN) & MASK
         return (mix(self.state) >> 11) * 2.0**-53
 
 
 def unit(visit: int, cell: Cell) -> float:
-    """The uniform number of a cell's slice variable, in (0, 1]."""
+    """Return the uniform number of a cell's slice variable, in (0, 1]."""
     i, j, x, y = cell
     key = i << 48 | j << 32 | x << 16 | y
     return 1.0 - (mix(visit + mix(key + 1)) >> 11) * 2.0**-53
 
 
 def site_of(cell: Cell) -> Cell | None:
-    """The cell whose slice variable decides on a cell; None for rules with children over an empty span."""
+    """Return the cell whose slice variable decides on a cell; None for rules with children over an empty span."""
     i, j, x, y = cell
     if i < j and x < y:
         return cell
@@ -327,7 +327,7 @@ def site_of(cell: Cell) -> Cell | None:
 
 
 def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
-    """The frozen probability of each rule in a cell."""
+    """Return the frozen probability of each rule in a cell."""
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight(rule: int, cell: Cell) -> float:
@@ -337,7 +337,7 @@ def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell
 
 
 def emission_rule(cell: Cell) -> int:
-    """The only possible emission of a cell."""
+    """Return the only possible emission of a cell."""
     i, j, x, y = cell
     return TARGET_NULL if i == j else SOURCE_NULL if x == y else phrase(j - i, y - x)
 
@@ -345,7 +345,7 @@ def emission_rule(cell: Cell) -> int:
 def slice_variables(
     tree: Tree, weight: Callable[[int, Cell], float], shape: float, visit: int
 ) -> Callable[[Cell], float]:
-    """The slice variable u of every site, given a derivation [BC10 eq. 1]."""
+    """Return the slice variable u of every site, given a derivation [BC10 eq. 1]."""
     own = {site_of(use.cell): weight(use.rule, use.cell) for use in uses_of(tree)}
 
     def variable(site: Cell) -> float:
@@ -358,7 +358,7 @@ def slice_variables(
 def sliced_chart(
     size: tuple[int, int, int], weight: Callable[[int, Cell], float], variable: Callable[[Cell], float], shape: float
 ) -> Chart:
-    """The chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
+    """Return the chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
 
     `size`: numbers of words, and the maximum length of a phrase.
     """
@@ -393,7 +393,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """One visit of the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
+    """Return one visit of the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -403,7 +403,7 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
 
 
 def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """One visit with flat slice variables, for emissions only: uniform below p with probability p^a."""
+    """Return one visit with flat slice variables, for emissions only: uniform below p with probability p^a."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -421,7 +421,7 @@ def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: flo
 
 
 def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> Tree:
-    """One visit of the blocked sampler over the whole chart."""
+    """Return one visit of the blocked sampler over the whole chart."""
     n, m = map(len, corpus.pairs[pair])
     draws = Draws(Stream(key[0], pair, key[1]).state)
     weight = weights_of(corpus, counts, pair)
@@ -445,7 +445,7 @@ class Piece:
 
 
 def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
-    """The subtrees of a local move at a node: its children, one of which is replaced by its own children."""
+    """Return the subtrees of a local move at a node: its children, one of which is replaced by its own children."""
     if tree[0] >= PAIR:
         return [Piece(tree, cell)]
     found = []
@@ -461,7 +461,7 @@ def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
 
 
 def choices(pieces: int, whole: bool) -> float:
-    """The probability that a local move selects these pieces again: one time in two it opens the right child."""
+    """Return the probability that a local move selects these pieces again: one time in two it opens the right child."""
     return 0.0 if pieces > 3 else 1.0 if pieces < 3 and not whole else 0.5
 
 
@@ -486,7 +486,7 @@ def local_move(
     atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
 
     def rules_of(local: Tree, cell: Cell) -> list[Use]:
-        """The rules of a derivation of the pieces, without those inside the pieces."""
+        """Return the rules of a derivation of the pieces, without those inside the pieces."""
         if cell in atoms and local == atoms[cell].tree:
             return []
         if local[0] >= PAIR:
@@ -591,8 +591,8 @@ def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -
 
 
 def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> tuple[Tree, int]:
-    """One pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and accepted
-    moves.
+    """Return one pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and
+    accepted moves.
     """
     draws = Draws(Stream(key[0], pair, key[1]).state)
     moves = 2 * sum(map(len, corpus.pairs[pair])) - 1
@@ -613,12 +613,12 @@ def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tupl
 
 
 def _whole(string: tuple[int, ...]) -> bool:
-    """Whether a string is exactly one derivation."""
+    """Return whether a string is exactly one derivation."""
     return sum(1 if rule < PAIR else -1 for rule in string) == -1
 
 
 def stirling(n: int, t: int) -> int:
-    """The unsigned Stirling number of the first kind: ways to seat n customers at t tables."""
+    """Return the unsigned Stirling number of the first kind: ways to seat n customers at t tables."""
     if n == t:
         return 1
     return 0 if t == 0 or t > n else stirling(n - 1, t - 1) + (n - 1) * stirling(n - 1, t)

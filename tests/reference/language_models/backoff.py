@@ -16,23 +16,23 @@ class Model:
     order: int
 
     def probability(self, history: Sequence[int], word: int) -> float:
-        """The log10 probability of a word after a history of any length."""
+        """Return the log10 probability of a word after a history of any length."""
         context = tuple(history[max(0, len(history) - self.order + 1) :])
         if (*context, word) in self.log10:
             return self.log10[*context, word]
         return self.backoff.get(context, 0) + self.probability(context[1:], word)
 
     def contexts(self) -> set[NGram]:
-        """All contexts that can affect a next word: prefixes and suffixes of n-grams without their last word."""
+        """Return all contexts that can affect a next word: prefixes and suffixes of n-grams without their last word."""
         return {gram[first:last] for gram in self.log10 for last in range(1, len(gram)) for first in range(last)}
 
     def state(self, history: Sequence[int]) -> NGram:
-        """The longest suffix of a history that can affect a next word."""
+        """Return the longest suffix of a history that can affect a next word."""
         contexts = self.contexts()
         return next((tuple(history[k:]) for k in range(len(history)) if tuple(history[k:]) in contexts), ())
 
     def open_words(self, words: Sequence[int]) -> int:
-        """The number of leading words whose probabilities depend on earlier words."""
+        """Return the number of leading words whose probabilities depend on earlier words."""
         for k in range(1, len(words) + 1):
             front = tuple(words[:k])
             if not any(len(context) > k and context[-k:] == front for context in self.contexts()):
@@ -41,7 +41,7 @@ class Model:
 
 
 def random_model(random: Random, order: int, words: int, pruned: float = 0.0, children: float = 1.6) -> Model:
-    """A random model in which each n-gram has `children` continuations on average, before a share is pruned.
+    """Return a random model in which each n-gram has `children` continuations on average, before a share is pruned.
 
     Before pruning, the prefix and suffix of each n-gram are also in the model.
     """

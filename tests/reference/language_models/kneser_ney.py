@@ -50,7 +50,7 @@ class KneserNey:
         return self.discounts[n][min(number, 3) - 1] if number else 0.0
 
     def weight(self, context: NGram) -> float:
-        """The interpolation weight of the shorter context."""
+        """Return the interpolation weight of the shorter context."""
         n = len(context) + 1
         return sum(self.discount(n, self.counts[gram]) for gram in self.after[context]) / self.total(context)
 

@@ -59,7 +59,7 @@ class TypeMoves:
     mutant: str | None = None
 
     def free(self) -> list[Site]:
-        """All free cuts, whether in use or not."""
+        """Return all free cuts, whether in use or not."""
         return [
             Site(p, v)
             for p, forest in enumerate(self.forests)
@@ -68,7 +68,7 @@ class TypeMoves:
         ]
 
     def type_of(self, site: Site, joint: Joint) -> Type | None:
-        """The type, or None if the node is not in the derivation."""
+        """Return the type, or None if the node is not in the derivation."""
         forest, variables = self.forests[site.pair], joint[site.pair]
         if site.node not in preorder(forest, variables):
             return None
@@ -77,14 +77,14 @@ class TypeMoves:
         return Type(rule_at(forest, joined, above), rule_at(forest, split, above), rule_at(forest, split, site.node))
 
     def tokens(self, site: Site, joint: Joint) -> set[Site]:
-        """The heads of the site's current rules."""
+        """Return the heads of the site's current rules."""
         forest, variables = self.forests[site.pair], joint[site.pair]
         above = rule_holder(forest, with_cut(variables, site.node, 0), site.node)
         heads = {Site(site.pair, above)}
         return heads | {site} if variables.cuts[site.node] else heads
 
     def sites(self, pivot: Site, joint: Joint) -> list[Site]:
-        """The sites that move together with a pivot."""
+        """Return the sites that move together with a pivot."""
         wanted = self.type_of(pivot, joint)
         if wanted is None:
             return []
@@ -99,7 +99,7 @@ class TypeMoves:
         return found
 
     def rules(self, joint: Joint) -> list[Rule]:
-        """All rules of all pairs."""
+        """Return all rules of all pairs."""
         return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
 
     def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
@@ -123,18 +123,18 @@ class TypeMoves:
         return [exp(value - max(logs)) for value in logs]
 
     def with_cuts(self, sites: Sequence[Site], cuts: Sequence[int], joint: Joint) -> Joint:
-        """The state with new cuts at these sites."""
+        """Return the state with new cuts at these sites."""
         for site, cut in zip(sites, cuts, strict=True):
             joint = replaced(joint, site.pair, with_cut(joint[site.pair], site.node, cut))
         return joint
 
     def settled(self, pivot: Site, sites: Sequence[Site], before: Joint, after: Joint) -> Joint:
-        """The state after a draw, or the one before if other sites would then move with the pivot."""
+        """Return the state after a draw, or the one before if other sites would then move with the pivot."""
         taken_back = self.sites(pivot, after) != list(sites) and self.mutant != NEVER_BACK
         return before if taken_back else after
 
     def outcomes(self, pivot: Site, joint: Joint) -> Iterator[tuple[Joint, float]]:
-        """All states after one move, with their probabilities."""
+        """Yield all states after one move, with their probabilities."""
         sites = self.sites(pivot, joint)
         if len(sites) < 2:
             yield joint, 1.0
@@ -147,7 +147,7 @@ class TypeMoves:
                 yield after, weight / sum(weights) / comb(len(sites), m)
 
     def push(self, distribution: dict[Joint, float], pivot: Site) -> dict[Joint, float]:
-        """The exact distribution after one move."""
+        """Return the exact distribution after one move."""
         after: dict[Joint, float] = {}
         for joint, mass in distribution.items():
             for outcome, p in self.outcomes(pivot, joint):
@@ -155,7 +155,7 @@ class TypeMoves:
         return after
 
     def step(self, joint: Joint, seed: int, number: int, pivots: int) -> Joint:
-        """The state after one move for each pivot, draw by draw."""
+        """Return the state after one move for each pivot, draw by draw."""
         free = self.free()
         for k in range(pivots):
             stream = Stream(seed, PIVOTS, number * MOST_PIVOTS + k)

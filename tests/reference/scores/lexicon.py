@@ -78,7 +78,7 @@ def neighbours(others: list[LinkedPair], words: list[int], side: int) -> np.ndar
 
 
 def features(others: list[LinkedPair], pair: LinkedPair, side: int) -> np.ndarray:
-    """The nine features of each word of a side."""
+    """Return the nine features of each word of a side."""
     links = links_of(others)
     own, rest = pair.side(side), pair.side(1 - side)
     u, v = alone(others, own, side), alone(others, rest, 1 - side)

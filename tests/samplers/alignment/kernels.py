@@ -13,7 +13,7 @@ from hierogram.samplers.alignment.options import AlignerOptions
 
 
 def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> AlignerOptions:
-    """The kernels' options for the twin's settings, sampling in every sweep."""
+    """Return the kernels' options for the twin's settings, sampling in every sweep."""
     return AlignerOptions(
         model=settings.model,
         candidates=settings.candidates,
@@ -28,7 +28,7 @@ def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> Alig
 
 
 def to_direction(corpus: Corpus) -> Direction:
-    """The corpus in the kernels' format."""
+    """Return the corpus in the kernels' format."""
     return make_direction(
         read_side(" ".join(pair.emitted) for pair in corpus.pairs),
         read_side(" ".join(pair.conditioning) for pair in corpus.pairs),
@@ -36,7 +36,7 @@ def to_direction(corpus: Corpus) -> Direction:
 
 
 def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float = 0.0) -> Chain:
-    """The kernels' chain in the twin's state."""
+    """Return the kernels' chain in the twin's state."""
     words = [word for pair in state for word in pair]
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
@@ -48,7 +48,7 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
 
 
 def from_chain(corpus: Corpus, chain: Chain) -> State:
-    """The twin's state of a chain."""
+    """Return the twin's state of a chain."""
     state = []
     at = 0
     for pair in corpus.pairs:
@@ -95,19 +95,19 @@ class KernelChain:
 
 
 def counted(chain: Chain) -> dict[int, tuple[int, float]]:
-    """Counts and priors of the stored word pairs, by key."""
+    """Return counts and priors of the stored word pairs, by key."""
     rows = chain.pairs.rows
     return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
 
 
 def same_counts(one: Chain, other: Chain) -> bool:
-    """Whether all counts of two chains are equal."""
+    """Return whether all counts of two chains are equal."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
 
 def random_corpus(random: Random) -> Corpus:
-    """A few short pairs over few words, one with an empty side if the model allows it."""
+    """Return a few short pairs over few words, one with an empty side if the model allows it."""
     pairs = [
         Pair(
             tuple(random.choice("abc") for _ in range(random.randint(1, 5))),
@@ -119,7 +119,7 @@ def random_corpus(random: Random) -> Corpus:
 
 
 def random_state(corpus: Corpus, model: str, random: Random) -> State:
-    """A state with random links."""
+    """Return a state with random links."""
 
     def word(pair: Pair) -> Word:
         if model == BHMM_Z:

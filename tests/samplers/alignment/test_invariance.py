@@ -45,7 +45,7 @@ def distance(one: dict[State, float], other: dict[State, float]) -> float:
 
 
 def moved(corpus: Corpus, settings: Settings) -> float:
-    """The total variation between the exact posterior and its image under a sweep."""
+    """Return the total variation between the exact posterior and its image under a sweep."""
     before = posterior(corpus, replace(settings, mutant=""))
     return distance(before, push(corpus, before, settings))
 

@@ -22,7 +22,7 @@ def options(model: str = "bhmm-f") -> AlignerOptions:
 
 
 def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
-    """Pairs of few words, some with jumps beyond the widest distinguished jump, and links for them."""
+    """Return pairs of few words, some with jumps beyond the widest distinguished jump, and links for them."""
     emitted = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
     conditioning = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
     links = [random.choice([-1, *range(m)]) for n, m in LENGTHS for _ in range(n)]
@@ -30,7 +30,7 @@ def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
 
 
 def part(side: Side, first: int, last: int) -> Side:
-    """The sentences of some pairs, with the same word numbers."""
+    """Return the sentences of some pairs, with the same word numbers."""
     start, stop = side.offset[first], side.offset[last]
     return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
 

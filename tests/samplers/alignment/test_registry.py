@@ -26,7 +26,7 @@ LAST = "last"
 
 
 def last_words() -> Steps:
-    """A model without parameters that links every word to the last word of the other side."""
+    """Return a model without parameters that links every word to the last word of the other side."""
 
     def start(direction, options, seed):
         lengths = np.diff(direction.sides.conditioning_offset)

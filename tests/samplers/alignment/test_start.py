@@ -33,7 +33,7 @@ SENTENCES = [
 
 
 def key_of(conditioning_word: int, word: int) -> np.uint64:
-    """The key of a word pair as a plain integer."""
+    """Return the key of a word pair as a plain integer."""
     return np.uint64(pair_key(conditioning_word, word))
 
 

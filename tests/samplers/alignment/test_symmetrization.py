@@ -16,7 +16,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def by_sets(method: str, forward: Links, backward: Links, height: int, width: int) -> Links:
-    """The links by Koehn et al. (2003) and its pseudocode."""
+    """Return the links by Koehn et al. (2003) and its pseudocode."""
     kept = forward & backward
     union = forward | backward
     if method == "intersect":
@@ -54,7 +54,8 @@ def by_sets(method: str, forward: Links, backward: Links, height: int, width: in
 
 @st.composite
 def both_directions(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
-    """Links of some pairs: each target word's source position (or -1), and each source word's target position."""
+    """Return links of some pairs: each target word's source position (or -1), and each source word's target position.
+    """
     forward, backward = [], []
     for _ in range(draw(st.integers(1, 4))):
         height, width = draw(st.integers(0, 7)), draw(st.integers(0, 7))
@@ -134,7 +135,7 @@ def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
 
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
-    """Both directions' marginals of one sample with these means; `mean` has a row for each source word."""
+    """Return both directions' marginals of one sample with these means; `mean` has a row for each source word."""
     height, width = mean.shape
     cells = mean.T.astype(np.float32).ravel(), mean.astype(np.float32).ravel()
     return [

@@ -28,13 +28,13 @@ class Known(NamedTuple):
 
 @cache
 def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
-    """The classes of derivations of a whole pair, which many tests need."""
+    """Return the classes of derivations of a whole pair, which many tests need."""
     pair = pickle.loads(pickled)
     return list(bitexts.classes(pair)[pair.whole].items())
 
 
 def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
-    """A pair with these variables; by default all word pairs."""
+    """Return a pair with these variables; by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
     found = _enumerated(pickle.dumps(pair))
@@ -48,7 +48,7 @@ def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
 
 
 def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
-    """A sentence with these variables."""
+    """Return a sentence with these variables."""
     n = len(words)
     found = list(sentences.classes(GRAMMAR, 0, words, 0, n, {}).items())
     return Known(
@@ -60,7 +60,7 @@ def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
 
 
 def small_charts() -> list[Known]:
-    """Charts with few variables, for exact matrices."""
+    """Return charts with few variables, for exact matrices."""
     diagonal = np.array([(0, 0), (1, 1), (2, 2), (1, 2)])
     return [
         known_pair(random_pair(ITG, (2, 2), 51)),
@@ -72,7 +72,7 @@ def small_charts() -> list[Known]:
 
 
 def charts() -> list[Known]:
-    """Larger charts, for long runs."""
+    """Return larger charts, for long runs."""
     likely = np.array([(0, 0), (1, 1), (2, 2), (3, 3), (3, 2)])
     return [
         known_pair(random_pair(ITG, (4, 4), 61), likely),

@@ -22,7 +22,7 @@ MIXED = [
 
 
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:
-    """A pair of words 0 to 2 with random weights of emissions."""
+    """Return a pair of words 0 to 2 with random weights of emissions."""
     random = np.random.default_rng(seed)
     n, m = size
     return Pair(
@@ -37,7 +37,7 @@ def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool
 
 
 def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
-    """The pair in the kernels' format."""
+    """Return the pair in the kernels' format."""
     random = np.random.default_rng(len(pair.source))
     n, m = len(pair.source), len(pair.target)
     rules = make_rules([rule[:2] for rule in pair.rules], np.array([rule[2] for rule in pair.rules]), pair.empty_sides)
@@ -53,5 +53,5 @@ def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
 
 
 def all_links(pair: Pair) -> np.ndarray:
-    """Every pair of words as a variable."""
+    """Return every pair of words as a variable."""
     return np.argwhere(np.ones(pair.pairs.shape, bool)).astype(np.int32)

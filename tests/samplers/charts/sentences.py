@@ -26,7 +26,7 @@ GRAMMAR = Grammar(
 
 
 def sentence_of(words: list[int]) -> Sentence:
-    """The sentence in the kernels' format, its root label 0."""
+    """Return the sentence in the kernels' format, its root label 0."""
     grammar = make_grammar(
         GRAMMAR.labels,
         GRAMMAR.symbols,
@@ -38,5 +38,5 @@ def sentence_of(words: list[int]) -> Sentence:
 
 
 def system_of(words: list[int], spans: np.ndarray) -> SentenceSystem:
-    """A system that prunes the sentence with these spans."""
+    """Return a system that prunes the sentence with these spans."""
     return SentenceSystem(sentence_of(words), spans.reshape(-1, 2), (len(GRAMMAR.lexical), len(GRAMMAR.binary)))

@@ -54,7 +54,7 @@ OTHERS = [
 
 
 def sides_of(rules: list) -> RuleSides:
-    """Learned rules in the kernels' format."""
+    """Return learned rules in the kernels' format."""
     columns = []
     for side in (0, 1):
         symbols = [symbol for rule in rules for symbol in rule[side]]

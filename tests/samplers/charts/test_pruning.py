@@ -32,14 +32,14 @@ LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "sentence")
 
 
 def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]]:
-    """All possible next selections, each equally likely [BPK09 §3.2]."""
+    """Return all possible next selections, each equally likely [BPK09 §3.2]."""
     others = tuple(v for v in range(variables) if v not in selected)
     size = len(selected) - len(others)
     return [tuple(sorted(others + part)) for part in combinations(selected, size)]
 
 
 def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
-    """The probability of each selection if `free` variables are freed by doubt, one after the other."""
+    """Return the probability of each selection if `free` variables are freed by doubt, one after the other."""
     variables = range(len(doubts))
     found: dict[tuple[int, ...], float] = {}
     for order in permutations(variables, free):
@@ -53,7 +53,7 @@ def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
 
 
 def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
-    """The probability of each selection that may follow one."""
+    """Return the probability of each selection that may follow one."""
     doubts = known.system.doubts()
     if doubts is None:
         options = following(selection, known.system.variables)

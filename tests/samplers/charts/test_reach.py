@@ -13,7 +13,7 @@ SIDES = [[], [0], [0, 1], [ANY, 1], [X1], [X1, 0], [0, X1, 1], [X1, 0, 1, X2], [
 
 
 def ends(side: list[int], words: list[int], start: int, least: int) -> set[int]:
-    """All ends of a side that starts at a position."""
+    """Return all ends of a side that starts at a position."""
     found = {start}
     for symbol in side:
         if symbol < 0 and symbol != ANY:

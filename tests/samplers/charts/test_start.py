@@ -22,7 +22,7 @@ def inside_out(seed: int) -> Known:
 
 
 def weight(known: Known, positive: np.ndarray) -> float:
-    """The summed weight of the derivations in which these variables are positive."""
+    """Return the summed weight of the derivations in which these variables are positive."""
     return float(known.weights[known.values[:, positive].all(axis=1)].sum())
 
 

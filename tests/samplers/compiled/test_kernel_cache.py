@@ -126,7 +126,7 @@ def test_a_kernel_in_another_part_notices_an_edit_in_its_folder(tmp_path: Path) 
 
 
 def folders(cache: Path) -> list[Path]:
-    """The cache folders of the current user."""
+    """Return the cache folders of the current user."""
     return sorted(path for path in cache.rglob("*") if path.is_dir())
 
 

@@ -12,14 +12,14 @@ from hierogram.samplers.compiled.streams import stream
 
 @njit
 def log_normal_density(x, parameters):
-    """The log of a normal density, up to a constant; `parameters` are mean and standard deviation."""
+    """Return the log of a normal density, up to a constant; `parameters` are mean and standard deviation."""
     distance = (x - parameters[0]) / parameters[1]
     return -0.5 * distance * distance
 
 
 @njit
 def log_density_of_half(x, parameters):
-    """The log of a normal density above 0, and zero density below."""
+    """Return the log of a normal density above 0, and zero density below."""
     return log_normal_density(x, parameters) if x > 0.0 else -math.inf
 
 

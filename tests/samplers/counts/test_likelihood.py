@@ -23,12 +23,12 @@ LARGE = (65_534, 65_535, 65_536, 65_536, 70_001)
 
 
 def rules_with(counts: list[int]) -> dict[Rule, int]:
-    """Distinct rules of one to seven words, one for each count; some have equal sizes."""
+    """Return distinct rules of one to seven words, one for each count; some have equal sizes."""
     return {Rule(("a",) * (n % 5) + (f"s{n}",), ("x",) * (n % 3)): count for n, count in enumerate(counts)}
 
 
 def customer_by_customer(model: PitmanYor, rules: dict[Rule, int]) -> float:
-    """The twin's `log_likelihood` with a running sum of tables; its own takes quadratic time."""
+    """Return the twin's `log_likelihood` with a running sum of tables; its own takes quadratic time."""
     total = 0.0
     tables: Counter[int] = Counter()
     customers: Counter[int] = Counter()

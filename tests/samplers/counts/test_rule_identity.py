@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, tar
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:
-    """Random edges and cuts below the root."""
+    """Return random edges and cuts below the root."""
     split = random.random()
     return Variables(
         tuple(random.randrange(v.degree) for v in forest.nodes),

@@ -27,7 +27,7 @@ CAPACITY = len(empty_table(LONGEST).rows)
 
 
 def colliding_keys(rng: np.random.Generator, homes: int, rules: int) -> list[tuple[int, int]]:
-    """Keys of neighboring rows, some on either side of the table's end."""
+    """Return keys of neighboring rows, some on either side of the table's end."""
     rows = (CAPACITY - homes // 2 + rng.integers(0, homes, rules)) % CAPACITY
     return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
 

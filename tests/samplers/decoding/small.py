@@ -36,7 +36,7 @@ def random_side(rng: random.Random, words: list[str], most_gaps: int) -> tuple:
 
 
 def matching_side(rng: random.Random, sentence: list[str]) -> tuple:
-    """A part of the sentence in which some runs of words are replaced by nonterminals."""
+    """Return a part of the sentence in which some runs of words are replaced by nonterminals."""
     start = rng.randrange(len(sentence))
     end = rng.randint(start + 1, len(sentence))
     symbols: list[object] = []
@@ -53,7 +53,7 @@ def matching_side(rng: random.Random, sentence: list[str]) -> tuple:
 
 
 def random_target(rng: random.Random, source: tuple, words: list[str]) -> tuple:
-    """A random target side, sometimes empty."""
+    """Return a random target side, sometimes empty."""
     symbols: list[object] = [s for s in source if isinstance(s, int)]
     symbols += [rng.choice(words) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
     rng.shuffle(symbols)
@@ -61,7 +61,7 @@ def random_target(rng: random.Random, source: tuple, words: list[str]) -> tuple:
 
 
 def random_ngrams(rng: random.Random, words: list[str], order: int) -> NGrams:
-    """Some n-grams of each order, closed under prefix and suffix, with weights as float32."""
+    """Return some n-grams of each order, closed under prefix and suffix, with weights as float32."""
 
     def value() -> float:
         return float(np.float32(-rng.uniform(0.05, 2.5)))
@@ -101,7 +101,7 @@ def flat(sides: list[tuple], words: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns_of(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
-    """Rules (source side, target side[, features]) as columns; rule k links k % 7 and 1."""
+    """Return rules (source side, target side[, features]) as columns; rule k links k % 7 and 1."""
     features = [rule[2] if len(rule) > 2 else (float(k), -1.0) for k, rule in enumerate(rules)]
     return RuleColumns(
         *flat([rule[0] for rule in rules], source_words),
@@ -117,7 +117,7 @@ def packed(example: Example) -> Grammar:
 
 
 def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
-    """The packed model, and the numbers of its words."""
+    """Return the packed model, and the numbers of its words."""
     ngrams, order = example.model.ngrams, example.model.order
     assert ngrams is not None
     vocabulary = [*SPECIAL, *(gram[0] for gram in ngrams if len(gram) == 1 and gram[0] not in SPECIAL)]
@@ -147,7 +147,9 @@ def decoder_of(example: Example, pops: int = 0) -> Decoder:
 
 
 def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:
-    """The sentence, with a pass-through rule for each word that no rule translates alone, and all target words."""
+    """Return the sentence, with a pass-through rule for each word that no rule translates alone, and all target
+    words.
+    """
     numbers = {} if example.model.ngrams is None else ngram_model(example)[1]
     alone = {rule.source[0] for rule in example.model.rules if len(rule.source) == 1}
     own = sorted({word for word in example.sentence if word not in alone})

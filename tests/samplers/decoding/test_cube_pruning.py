@@ -36,7 +36,7 @@ def test_the_kernel_finds_what_its_twin_finds(pops: int) -> None:
 
 
 def dense_example(rng: random.Random) -> Example:
-    """Many rules for each source side, and trigrams that distinguish their combinations."""
+    """Return many rules for each source side, and trigrams that distinguish their combinations."""
     source, target = [f"s{k}" for k in range(4)], [f"t{k}" for k in range(20)]
     rules: list[Rule] = []
     for word in source:

@@ -18,7 +18,7 @@ Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
 
 
 def tree(decoded: Decoded, decoder: Decoder, row: int) -> Node:
-    """A derivation in the reference's format."""
+    """Return a derivation in the reference's format."""
     out = decoded.outputs
     uses = out.uses[out.use_start[row] : out.use_start[row + 1]]
     below: dict[int, dict[int, int]] = {}

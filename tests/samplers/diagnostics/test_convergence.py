@@ -24,7 +24,7 @@ from hierogram.samplers.diagnostics.convergence import (
 
 
 def autoregressive(correlation: float, quantities: int, chains: int, draws: int, seed: int = 1) -> Draws:
-    """Autoregressive chains of order 1."""
+    """Return autoregressive chains of order 1."""
     random = np.random.default_rng(seed)
     found = random.normal(size=(quantities, chains, draws))
     found[:, :, 0] /= np.sqrt(1 - correlation**2)

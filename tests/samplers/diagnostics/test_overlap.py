@@ -13,7 +13,7 @@ MODEL = build_model(ModelSettings(), 9, 9, 12)
 
 
 def table_of(counts: dict[int, int]) -> RuleTable:
-    """A table of rules whose keys are (k << 40, 5 k)."""
+    """Return a table of rules whose keys are (k << 40, 5 k)."""
     numbers = np.array(list(counts), np.uint64)
     keys = np.stack((numbers << np.uint64(40), np.uint64(5) * numbers), axis=1)
     ones = np.ones(len(numbers), np.int64)

@@ -57,13 +57,13 @@ def after(sweeps: int, seed: int = 1) -> AveragedChain:
 
 @cache
 def some_records() -> tuple[AveragedChain, Blobs]:
-    """A chain, and the records of its averages."""
+    """Return a chain, and the records of its averages."""
     made = after(12)
     return made, write_averages(made.chain.averages)
 
 
 def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple[int, int]]:
-    """The nonzero weight and variance of each rule, by key, over all records."""
+    """Return the nonzero weight and variance of each rule, by key, over all records."""
     deltas = empty_deltas()
     for some in records:
         deltas = add_fragments(deltas, made.batch, fragments_of(some))
@@ -134,7 +134,7 @@ def test_changes_are_differences_of_records(first: int, second: int) -> None:
 
 
 def entries(averages: Averages, pair: int) -> NDArray[np.void]:
-    """The entries of a pair."""
+    """Return the entries of a pair."""
     first = int(averages.first[pair])
     return averages.entry[first : first + int(averages.taken[pair])]
 
@@ -200,7 +200,7 @@ class OnePair:
         end_sweep(self.averages, 0)
 
     def kept(self) -> dict[int, Entry]:
-        """The kept rules, after checking their fragments."""
+        """Return the kept rules, after checking their fragments."""
         found = {}
         for entry in entries(self.averages, 0):
             start = int(entry["start"])
@@ -277,13 +277,13 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
 
 
 def one_view(batch: Batch, state: State) -> Any:
-    """The slices of the first pair, made in Python because kernels do not count references to arrays."""
+    """Return the slices of the first pair, made in Python because kernels do not count references to arrays."""
     view: Any = view_pair
     return view.py_func(batch, state, 0)
 
 
 def rules_in(batch: Batch, view: Any) -> Counter[tuple[int, int]]:
-    """The first pair's rule uses, by the hashes of their sides."""
+    """Return the first pair's rule uses, by the hashes of their sides."""
     space = walk_space(batch)
     found: Counter[tuple[int, int]] = Counter()
     depth = begin_walk(view, space)

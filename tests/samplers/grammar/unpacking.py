@@ -8,7 +8,7 @@ from hierogram.samplers.grammar.brackets import (
 
 
 def trees_of(parse: Parse) -> set[str]:
-    """Every tree of a forest, written without sharing."""
+    """Return every tree of a forest, written without sharing."""
 
     def of(number: int) -> set[str]:
         node = parse.nodes[number]

@@ -21,7 +21,7 @@ PHRASE_END = 0.6
 
 
 def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
-    """The pairs in the kernels' format, numbered from 0, with phrases of up to `longest` words."""
+    """Return the pairs in the kernels' format, numbered from 0, with phrases of up to `longest` words."""
     sides = []
     for side in (0, 1):
         words = [word for pair in pairs for word in pair[side]]
@@ -31,7 +31,7 @@ def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
 
 
 def model1_of(batch: ItgBatch) -> Model1:
-    """Deterministic probabilities that differ between words."""
+    """Return deterministic probabilities that differ between words."""
     source, target = batch.type_source.astype(float), batch.type_target.astype(float)
     return Model1(
         (1 + (source * 3 + target * 5) % 4) / 6,
@@ -49,7 +49,9 @@ def kernel_of(
     of_long: float | None = None,
     longest: int = 1,
 ) -> ItgKernel:
-    """A kernel whose strengths stay at `strength` times `STRENGTHS`; `of_long` is a for two words on each side."""
+    """Return a kernel whose strengths stay at `strength` times `STRENGTHS`; `of_long` is a for two words on each
+    side.
+    """
     batch = batch_of(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(
@@ -59,7 +61,7 @@ def kernel_of(
 
 
 def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
-    """The corpus in the twin's format, with the base distributions of a state."""
+    """Return the corpus in the twin's format, with the base distributions of a state."""
     batch, base = kernel.batch, state.base
     types = {
         (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
@@ -84,7 +86,7 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
 
 
 def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
-    """Derivations in the kernels' format."""
+    """Return derivations in the kernels' format."""
     derivations = empty_derivations(batch)
     for pair, tree in enumerate(trees):
         string = string_of(tree)
@@ -95,7 +97,7 @@ def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
 
 
 def trees_of(state: ItgState) -> tuple[Tree, ...]:
-    """Derivations in the twin's format."""
+    """Return derivations in the twin's format."""
     found = []
     for pair, length in enumerate(state.derivations.length.tolist()):
         first = int(state.derivations.offset[pair])

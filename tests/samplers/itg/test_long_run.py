@@ -65,18 +65,18 @@ SHAPES = [
 
 @cache
 def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
-    """The exact posterior, which does not depend on the method."""
+    """Return the exact posterior, which does not depend on the method."""
     kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength, longest=longest)
     return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
 
 def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
-    """The links of derivations, and their uses of each rule type."""
+    """Return the links of derivations, and their uses of each rule type."""
     return tuple((links_of(tree), string_of(tree).count(0), string_of(tree).count(1)) for tree in trees)
 
 
 def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int, seed: int) -> list[tuple[Tree, ...]]:
-    """The derivations after every `thinning` sweeps, with fixed base distributions."""
+    """Return the derivations after every `thinning` sweeps, with fixed base distributions."""
     fixed = state.base._replace(source=state.base.source.copy(), target=state.base.target.copy())
     found = []
     for number in range(1, samples * thinning + 1):
@@ -88,7 +88,9 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
 
 
 def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -> list[tuple[Tree, ...]]:
-    """The derivations after one sweep from each start, each with its own stream; base distributions stay fixed."""
+    """Return the derivations after one sweep from each start, each with its own stream; base distributions stay
+    fixed.
+    """
     found = []
     for number, trees in enumerate(starts, 1):
         state = kernel.resume(put(kernel.batch, trees))
@@ -100,7 +102,9 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
-    """Whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a fault."""
+    """Return whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a
+    fault.
+    """
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
     exact = exact_of(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
@@ -183,7 +187,7 @@ def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(m
 
 
 def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[object, ...], float]:
-    """The joint probability of derivations (by signature) and tables, with P_f and P_e integrated out.
+    """Return the joint probability of derivations (by signature) and tables, with P_f and P_e integrated out.
 
     Each dish with n customers at t tables contributes the number of seatings, α^t, and the lexical part of the base
     to the power of t. Each word contributes half a draw from P per table: a moment of a Dirichlet.
@@ -235,7 +239,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
 
 
 def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
-    """The tables drawn in the last sweep."""
+    """Return the tables drawn in the last sweep."""
     tables, batch = kernel._tables, kernel.batch
     words = len(batch.type_source)
     found: list[tuple[Dish, int]] = [
@@ -252,14 +256,14 @@ def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object,
 
 
 def words_in(side: int | tuple[int, ...]) -> tuple[int, ...]:
-    """The words of one side of a dish."""
+    """Return the words of one side of a dish."""
     return side if isinstance(side, tuple) else (side,) * (side >= 0)
 
 
 def chain_has_the_posterior_of_tables(
     pairs: Pairs, method: str, samples: int, seed: int, thinning: int = 5, longest: int = 1
 ) -> bool:
-    """Whether the derivations and tables of every `thinning` sweeps match their enumeration."""
+    """Return whether the derivations and tables of every `thinning` sweeps match their enumeration."""
     kernel = kernel_of(pairs, method, 0.25, strength=1.3, longest=longest)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)
@@ -325,7 +329,7 @@ def test_a_table_counts_as_half_a_draw_of_each_of_its_words(longest: int) -> Non
 
 
 def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: Tables) -> NDArray[np.float64]:
-    """The unnormalized density of a strength α or γ at some values, given tables and customers.
+    """Return the unnormalized density of a strength α or γ at some values, given tables and customers.
 
     Gamma(α; 1, 1/1000) times the probability of the seating: α^t Γ(α) / Γ(α + n) of a process with t tables of n
     customers; Γ(γ) / Γ(γ + d) Π_w Γ(γ/V + d_w) / Γ(γ/V) of a Dirichlet distribution over V words with d_w draws.

@@ -84,7 +84,7 @@ def _seven() -> ItgKernel:
 
 
 def is_binarizable(order: list[int]) -> bool:
-    """Whether an order splits into two blocks of adjacent targets, both binarizable, by brute force."""
+    """Return whether an order splits into two blocks of adjacent targets, both binarizable, by brute force."""
     ranks = [sorted(order).index(target) for target in order]
     if len(ranks) == 1:
         return True

@@ -36,7 +36,7 @@ Rule = tuple[int, Any, Any]
 
 
 def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
-    """The twin's rule uses of a derivation, by words."""
+    """Return the twin's rule uses of a derivation, by words."""
     source, target = pairs[pair]
     found: Counter[Rule] = Counter()
     for use in uses_of(tree):
@@ -50,7 +50,7 @@ def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
 
 
 def named(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Rule], tuple[int, int, int]]:
-    """The kernels' added count, expected uses and variance, by pair and rule."""
+    """Return the kernels' added count, expected uses and variance, by pair and rule."""
     found: dict[tuple[int, Rule], tuple[int, int, int]] = {}
     f, e = batch.source_words, batch.target_words
     for rule, pair, *numbers in zip(*(column.tolist() for column in uses), strict=True):
@@ -182,7 +182,7 @@ def test_every_use_is_counted_or_reported_as_left_out() -> None:
 
 
 def drawn_corpus(random: Random) -> Pairs:
-    """Pairs that share words, so that their derivations are ambiguous."""
+    """Return pairs that share words, so that their derivations are ambiguous."""
     return tuple(
         (
             tuple(random.randrange(8) for _ in range(random.randint(1, 6))),

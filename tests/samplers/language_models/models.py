@@ -11,7 +11,7 @@ from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
 
 def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
-    """The same model for the kernels."""
+    """Return the same model for the kernels."""
     by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
     log10 = np.array([model.log10[w,] for w in range(words)], np.float32)
     backoff = np.array([model.backoff.get((w,), 0) for w in range(words)], np.float32)
@@ -24,7 +24,7 @@ def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = 
 
 
 def rows(model: Model, grams: list[tuple[int, ...]]):
-    """The n-grams of one order as columns."""
+    """Return the n-grams of one order as columns."""
     return (
         np.array(grams, np.int32),
         np.array([model.log10[gram] for gram in grams], np.float32),

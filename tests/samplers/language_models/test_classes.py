@@ -21,7 +21,7 @@ def arrays(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_likelihood(sentences: list[list[int]], classes: dict[int, int]) -> float:
-    """The log probability of all words given their predecessors, by relative frequencies; -1 ends a sentence."""
+    """Return the log probability of all words given their predecessors, by relative frequencies; -1 ends a sentence."""
     pairs, tokens = Counter[tuple[int, int]](), Counter[int]()
     left, right, words = Counter[int](), Counter[int](), Counter[int]()
     for sentence in sentences:

@@ -18,7 +18,7 @@ from hierogram.samplers.synchronous.sweeps import GIBBS, SweepPlan
 
 
 def all_fragments(averages: Averages) -> Fragments:
-    """Every entry with its uses in all sweeps, even if not counted; its variance is its possible missed uses."""
+    """Return every entry with its uses in all sweeps, even if not counted; its variance is its possible missed uses."""
     columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
@@ -53,7 +53,7 @@ class AveragedChain(KernelChain):
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
 
     def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:
-        """The rules that a pair keeps, with their uses and their possible missed uses."""
+        """Return the rules that a pair keeps, with their uses and their possible missed uses."""
         every = all_fragments(self.chain.averages)
         own = np.flatnonzero(every.pairs == pair)
         deltas = add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
@@ -62,6 +62,6 @@ class AveragedChain(KernelChain):
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def uses(self) -> Counter[Rule]:
-        """The uses of all pairs in all averaged sweeps, by rule, as integers."""
+        """Return the uses of all pairs in all averaged sweeps, by rule, as integers."""
         deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
         return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)

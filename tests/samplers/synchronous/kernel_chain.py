@@ -30,12 +30,12 @@ SALT = 3
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """A number for each distinct word."""
+    """Return a number for each distinct word."""
     return {word: n for n, word in enumerate(sorted({word for text in texts for word in text}))}
 
 
 def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
-    """Pairs of words and links in the kernels' format."""
+    """Return pairs of words and links in the kernels' format."""
     source = numbered([f for f, _, _ in pairs])
     target = numbered([e for _, e, _ in pairs])
     links = [link for _, _, pair_links in pairs for link in sorted(pair_links)]
@@ -51,24 +51,24 @@ def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
 
 
 def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """The start offsets of consecutive items of these sizes, and the end of the last."""
+    """Return the start offsets of consecutive items of these sizes, and the end of the last."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
 def to_arrays(forests: Sequence[Forest], span_limit: int) -> arrays.Forests:
-    """The twin's forests in the kernels' format."""
+    """Return the twin's forests in the kernels' format."""
     return arrays.assemble(
         [[arrays.Node(v.source, v.target, v.edges, v.label) for v in f.nodes] for f in forests], span_limit
     )
 
 
 def from_arrays(forests: arrays.Forests, pairs: Sequence[RandomPair]) -> list[Forest]:
-    """The kernels' forests in the twin's format."""
+    """Return the kernels' forests in the twin's format."""
     return [Forest(source, target, tuple(nodes_of(forests, p))) for p, (source, target, _) in enumerate(pairs)]
 
 
 def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
-    """The nodes of one pair."""
+    """Return the nodes of one pair."""
     nodes = []
     for row in forests.node[forests.node_offset[pair] : forests.node_offset[pair + 1]]:
         arity = int(row["arity"])
@@ -87,7 +87,7 @@ def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
 
 
 def to_model(model: Model, longest_rule: int) -> KernelModel:
-    """The twin's model in the kernels' format."""
+    """Return the twin's model in the kernels' format."""
     if isinstance(model, PitmanYor):
         settings = ModelSettings("pitman-yor", model.strength, model.discount, model.rate)
         return build_model(settings, 1, 1, longest_rule)
@@ -97,7 +97,7 @@ def to_model(model: Model, longest_rule: int) -> KernelModel:
 
 
 def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
-    """The twin's corpus in the kernels' format, pair p named p."""
+    """Return the twin's corpus in the kernels' format, pair p named p."""
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
     source = hash_words(numbered([f.source for f in forests]), SALT)
     target = hash_words(numbered([f.target for f in forests]), SALT)
@@ -107,7 +107,7 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
 
 
 def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[Rule]:
-    """The counts of rule-count deltas. Raises `ValueError` if they contain a rule twice."""
+    """Return the counts of rule-count deltas. Raises `ValueError` if they contain a rule twice."""
     source = sorted({word for f in forests for word in f.source})
     target = sorted({word for f in forests for word in f.target})
     counts: Counter[Rule] = Counter()
@@ -126,7 +126,7 @@ def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[R
 
 
 def to_symbol(symbol: int, words: Sequence[str]) -> Symbol:
-    """A symbol of rule-count deltas in the twin's format."""
+    """Return a symbol of rule-count deltas in the twin's format."""
     if symbol >= 0:
         return words[symbol]
     if symbol <= OPEN_LABEL:
@@ -184,14 +184,14 @@ class KernelChain:
         return self.chain.table
 
     def variables(self) -> Joint:
-        """The state of every pair."""
+        """Return the state of every pair."""
         edges, cuts = self.state.edge.tolist(), self.state.cut.tolist()
         return tuple(
             Variables(tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in zip(self.bounds, self.bounds[1:], strict=False)
         )
 
     def trees(self) -> tuple[Tree, ...]:
-        """The derivation of every pair."""
+        """Return the derivation of every pair."""
         return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
 
     def log_likelihood(self) -> float:

@@ -30,7 +30,7 @@ MODELS: dict[str, Model] = {
 
 
 def random_forests(seed: int, count: int = 10, longest: int = 8, words: str = "abc") -> list[Forest]:
-    """Random pairs over so few words that they share rules."""
+    """Return random pairs over so few words that they share rules."""
     return [direct_forest(*pair) for pair in examples.random_pairs(seed, count, longest, words)]
 
 
@@ -199,7 +199,7 @@ def test_blocks_of_one_pair_equal_the_sequential_scheme(blocks: Blocks) -> None:
 
 
 def long_rules(words: int) -> list[Forest]:
-    """Pairs with `words` unlinked words, some of them equal: every rule with these words is long."""
+    """Return pairs with `words` unlinked words, some of them equal: every rule with these words is long."""
     unlinked = " ".join(f"u{k}" for k in range(words // 2))
     return [
         examples.pair(f"a {unlinked} b {unlinked} c", "A B C", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),

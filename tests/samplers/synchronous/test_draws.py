@@ -57,7 +57,7 @@ def test_compared_values_share_one_exponent() -> None:
 
 
 def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
-    """The frequency of each option for evenly spaced u."""
+    """Return the frequency of each option for evenly spaced u."""
     found: Counter[int] = Counter()
     for k in range(draws):
         weights = np.array(options, SCALED)

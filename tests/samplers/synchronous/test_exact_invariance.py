@@ -78,7 +78,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
 
 
 def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """The largest total variation by which a sweep changes the exact distribution of a pair's variables."""
+    """Return the largest total variation by which a sweep changes the exact distribution of a pair's variables."""
     worst = 0.0
     for forest, others, trees in settings(forests, model, span_limit):
         before = spread(forest, trees, span_limit)
@@ -87,13 +87,13 @@ def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0
 
 
 def trees_moved(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropolis) -> float:
-    """The same for the derivations of one pair; valid if a step does not read variables of unused nodes."""
+    """Return the same for the derivations of one pair; valid if a step does not read variables of unused nodes."""
     after = step.push({variables_of(forest, tree): p for tree, p in trees.items()})
     return total_variation(trees, gather(forest, after))
 
 
 def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
-    """The largest total variation by which a sweep changes the exact distribution of a pair's derivations."""
+    """Return the largest total variation by which a sweep changes the exact distribution of a pair's derivations."""
     return max(
         trees_moved(forest, trees, mover(forest, others))
         for forest, others, trees in settings(forests, model, span_limit)

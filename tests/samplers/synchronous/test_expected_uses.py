@@ -40,7 +40,7 @@ DP = Dirichlet(strength=1.0, source_words=4, target_words=5)
 
 
 def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str | None = None) -> float:
-    """The largest error of the expected credits of any pair given the others."""
+    """Return the largest error of the expected credits of any pair given the others."""
     worst = 0.0
     joint = posterior(forests, model, span_limit)
     for p, forest in enumerate(forests):
@@ -162,7 +162,7 @@ def test_uses_that_are_not_counted_are_added_up_by_nonterminals() -> None:
 
 
 def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[Rule]:
-    """The expected uses of each rule in all pairs, by enumeration."""
+    """Return the expected uses of each rule in all pairs, by enumeration."""
     found: Counter[Rule] = Counter()
     for joint, p in posterior(forests, model, span_limit).items():
         for forest, tree in zip(forests, joint, strict=True):
@@ -239,7 +239,7 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
 
 
 def rules_in(kernel: AveragedChain) -> list[Rule]:
-    """All rules of the present derivations."""
+    """Return all rules of the present derivations."""
     return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
 
 

@@ -71,12 +71,12 @@ DISCOUNTED: dict[str, Case] = {
 
 
 def exact(case: Case) -> Distribution:
-    """The exact posterior of a case."""
+    """Return the exact posterior of a case."""
     return posterior(case.forests, case.model, case.span_limit)
 
 
 def stationary(case: Case, mutant: str | None = None) -> Distribution:
-    """The stationary distribution of the twin's Gibbs chain."""
+    """Return the stationary distribution of the twin's Gibbs chain."""
     mover = corpus.gibbs(case.model, span_limit=case.span_limit, mutant=mutant)
     return gather_all(case.forests, Corpus(case.forests).stationary(mover))
 
@@ -92,7 +92,7 @@ def kernel_samples(
     blocks: Blocks | None = None,
     leaving: bool = False,
 ) -> Iterator[Joint]:
-    """Thinned derivations of the kernels' chain."""
+    """Yield thinned derivations of the kernels' chain."""
     chain = KernelChain(
         case.forests, case.model, seed=seed, span_limit=case.span_limit, method=method, blocks=blocks, leaving=leaving
     )

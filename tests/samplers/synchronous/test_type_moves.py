@@ -64,7 +64,9 @@ PLANTED = Dirichlet(strength=0.2, source_words=2, target_words=2)
 
 
 def planted() -> KernelChain:
-    """Fifty equal pairs with one free cut each: nearly all joined or nearly all split, with similar total weights."""
+    """Return fifty equal pairs with one free cut each: nearly all joined or nearly all split, with similar total
+    weights.
+    """
     kernel = KernelChain([examples.ladder(2)] * PAIRS, PLANTED, seed=5)
     high, low = rule_key(Rule(("a",), ("A",)), SALT)
     one = np.ones(1, np.int64)
@@ -80,7 +82,9 @@ def most_are_split(kernel: KernelChain) -> bool:
 
 
 def weight_of_split() -> float:
-    """The exact posterior probability that more than half of the pairs are split; intermediate states are unlikely."""
+    """Return the exact posterior probability that more than half of the pairs are split; intermediate states are
+    unlikely.
+    """
     joined, upper, lower = (PLANTED.strength * 2.0**-words for words in (4, 2, 2))
     split = np.arange(PAIRS + 1)
 

@@ -37,7 +37,7 @@ CORPORA: dict[str, tuple[list[Forest], int]] = {
 
 
 def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | None = None) -> float:
-    """The total variation between the exact posterior and its image under a move, for the worst pivot.
+    """Return the total variation between the exact posterior and its image under a move, for the worst pivot.
 
     Unused variables keep their values, so one setting of them represents all.
     """

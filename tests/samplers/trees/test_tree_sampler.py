@@ -74,7 +74,7 @@ def state_of(chain: TreeChain) -> Joint:
 
 
 def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
-    """The change of the distribution by a draw at each node, as total variation."""
+    """Yield the change of the distribution by a draw at each node, as total variation."""
     for p, parse in enumerate(twin.parses):
         for v in range(len(parse.nodes)):
             yield total_variation(exact, twin.push(exact, p, v))
@@ -82,7 +82,7 @@ def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
 
 @cache
 def exact_of(texts: tuple[str, ...]) -> dict[Joint, float]:
-    """The exact posterior of parses, under P_C."""
+    """Return the exact posterior of parses, under P_C."""
     return treebank(texts, "pcfg").posterior()
 
 
@@ -161,7 +161,7 @@ GROWN = ["(S (A a) (A (A a) (A b)))", "(S (A (A a) (A b)) (A b))", "(S (A (A (A 
 
 
 def distribution(log_density: Callable[[float], float], low: float, high: float) -> Callable[[object], object]:
-    """The cumulative distribution of an unnormalized log density, by the trapezoidal rule."""
+    """Return the cumulative distribution of an unnormalized log density, by the trapezoidal rule."""
     grid = np.linspace(low, high, 4001)
     logs = np.array([log_density(float(x)) for x in grid])
     density = np.exp(logs - logs.max())

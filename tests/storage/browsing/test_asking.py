@@ -295,7 +295,7 @@ def alive(process: int) -> bool:
 
 
 def busy(process: int, store_url: str) -> bool:
-    """Whether its query is running."""
+    """Return whether its query is running."""
     if not on_sqlite(store_url):
         return bool(asked_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]

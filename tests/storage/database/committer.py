@@ -16,7 +16,7 @@ RULES = 150
 
 
 def counted(derivation: int, sign: int) -> list[Delta]:
-    """The counts of a derivation over all pairs: one rule common to all derivations, and some of its own."""
+    """Return the counts of a derivation over all pairs: one rule common to all derivations, and some of its own."""
     own = [delta(f"of{derivation} s{n} [X,1]", f"[X,1] t{n}", sign, sign) for n in range(RULES)]
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
 

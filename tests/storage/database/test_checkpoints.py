@@ -16,7 +16,7 @@ from hierogram.storage.store import open_store
 
 
 def rows_in_file(path: Path, copy: Path, table: str) -> int:
-    """The number of rows in the file without its log."""
+    """Return the number of rows in the file without its log."""
     shutil.copy(path, copy)
     with closing(sqlite3.connect(copy)) as connection:
         try:

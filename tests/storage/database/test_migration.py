@@ -15,7 +15,7 @@ from hierogram.storage.store import Store, open_store, upgrade
 
 
 def schema_of(url: str) -> list[str]:
-    """The definitions of the schema as the database reports them, in canonical order."""
+    """Return the definitions of the schema as the database reports them, in canonical order."""
     if url.startswith("sqlite"):
         ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
         rows = query(url, f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND {ours}")

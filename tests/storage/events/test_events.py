@@ -17,7 +17,7 @@ from hierogram.storage.store import Store
 
 
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
-    """A rule with changes of its expected uses and of the variance of their error."""
+    """Return a rule with changes of its expected uses and of the variance of their error."""
     change = delta(source, source.upper(), 0, round(4096 * uses) / 4096)
     return change._replace(expected_uses_variance=variance)
 

@@ -18,7 +18,7 @@ def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
 
 
 def used(source: str, target: str, uses: int) -> Delta:
-    """A rule whose uses and expected uses grow by a number."""
+    """Return a rule whose uses and expected uses grow by a number."""
     return delta(source, target, uses, uses)
 
 

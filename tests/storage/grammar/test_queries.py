@@ -14,7 +14,7 @@ TARGETS = ["the", "the house", "the [X,1]", "[X,1] house", "[X,2] of [X,1]", "Zo
 
 
 def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Random rules, many of them with equal counts, and some of them only in samples."""
+    """Return random rules, many of them with equal counts, and some of them only in samples."""
     random = Random(seed)
     return {
         (source, target): (random.choice([0, 1, 1, 1, 2, 7]), random.choice([0, 3]))

@@ -84,7 +84,7 @@ def contents(store: Store) -> dict[str, list[tuple[object, ...]]]:
 
 
 def changes(random: Random, counts: Counter[tuple[str, str]], expected: Counter[tuple[str, str]]) -> list[Delta]:
-    """Changes of some rules, which are added, grow, shrink and are deleted."""
+    """Return changes of some rules, which are added, grow, shrink and are deleted."""
     deltas = []
     for _ in range(40):
         source = " ".join(random.choices([*WORDS, "[X,1]"], k=random.randint(1, 3)))

@@ -14,7 +14,7 @@ WORDS = "abcdefg"
 
 
 def noted(url: str) -> dict[str, list[int]]:
-    """The indexed pairs of each word."""
+    """Return the indexed pairs of each word."""
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
     held: dict[str, list[int]] = defaultdict(list)
     for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):

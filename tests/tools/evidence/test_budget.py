@@ -44,7 +44,7 @@ def test_it_never_exceeds_its_limit(characters: int, rules: list[MatchedRule], t
 
 
 def chosen(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
-    """The selection within `characters` characters, without the marks around it."""
+    """Return the selection within `characters` characters, without the marks around it."""
     marks = len(marked("x")) - 1
     text = within(found, characters + marks, texts)
     return text.removeprefix("<corpus>\n").removesuffix("\n</corpus>")

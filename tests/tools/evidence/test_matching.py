@@ -13,7 +13,7 @@ WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
 
 def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[int, ...]]:
-    """The positions of a side's words, for all ways to cover the sentence or a part of it."""
+    """Return the positions of a side's words, for all ways to cover the sentence or a part of it."""
     starts = [0] if isinstance(symbols[0], int) else range(len(sentence))
     found = set()
     for start in starts:

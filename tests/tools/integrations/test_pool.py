@@ -33,7 +33,7 @@ def until_the_deadline() -> None:
 
 
 def request_of(client: asyncio.Event) -> Request:
-    """A request whose client disconnects when the event is set."""
+    """Return a request whose client disconnects when the event is set."""
 
     async def receive() -> dict[str, Any]:
         await client.wait()

@@ -11,17 +11,19 @@ from tests.reference.rules import Rule, Side
 
 
 def spans(length: int, longest: int) -> Iterator[Span]:
-    """All spans of up to `longest` words."""
+    """Return all spans of up to `longest` words."""
     return ((i, j) for i in range(length) for j in range(i + 1, min(i + longest, length) + 1))
 
 
 def within(position: int, span: Span) -> bool:
-    """Whether a word is inside a span."""
+    """Return whether a word is inside a span."""
     return span[0] <= position < span[1]
 
 
 def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]:
-    """Phrases of up to `longest` words on each side; unless `loose`, only the smallest of those with the same links."""
+    """Return phrases of up to `longest` words on each side; unless `loose`, only the smallest of those with the same
+    links.
+    """
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
     every = []
@@ -37,7 +39,7 @@ def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]
 
 
 def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
-    """The words of a span, with numbers in place of the gaps."""
+    """Return the words of a span, with numbers in place of the gaps."""
     symbols: list[str | int] = []
     for position in range(*whole):
         for number, gap in enumerate(gaps, start=1):
@@ -49,7 +51,7 @@ def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
 
 
 def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], most_symbols: int) -> list[Rule]:
-    """The rules of one initial phrase: up to two others subtracted, under Hiero's constraints."""
+    """Return the rules of one initial phrase: up to two others subtracted, under Hiero's constraints."""
     source, target, links = pair
     smaller = [p for p in phrases if p != phrase and inside(p[0], phrase[0]) and inside(p[1], phrase[1])]
     found = []

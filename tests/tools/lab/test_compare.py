@@ -39,7 +39,7 @@ def by_scope(rules: Iterable[notation.Rule], max_scope: int) -> list[int]:
 
 
 def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
-    """Shares of the sentences' n-grams that a run of words of some source side contains."""
+    """Return shares of the sentences' n-grams that a run of words of some source side contains."""
     sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
     runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
     found = []

@@ -15,7 +15,7 @@ MOST_BYTES = 60_000
 
 
 def shown(notebook: dict[str, Any]) -> list[Any]:
-    """The outputs of all cells, without temporary folders."""
+    """Return the outputs of all cells, without temporary folders."""
     found = [cell.get("outputs") for cell in notebook["cells"]]
     return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))  # type: ignore[no-any-return]
 

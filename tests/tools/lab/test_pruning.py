@@ -15,7 +15,7 @@ LIMITS = Limits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:
-    """A rule of parts, nonterminals in source order; None if one is on one side only, or if there are three."""
+    """Return a rule of parts, nonterminals in source order; None if one is on one side only, or if there are three."""
     order = [symbol for symbol in source if isinstance(symbol, int)]
     if sorted(order) != sorted(symbol for symbol in target if isinstance(symbol, int)) or len(order) > 2:
         return None

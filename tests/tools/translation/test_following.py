@@ -46,7 +46,7 @@ Features = dict[tuple[str, str], dict[str, float]]
 
 
 def features_of(grammar: TranslationGrammar) -> Features:
-    """The features of each rule, by its sides."""
+    """Return the features of each rule, by its sides."""
     found = {}
     for rule in range(grammar.packed.rules):
         source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]

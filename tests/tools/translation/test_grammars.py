@@ -21,7 +21,7 @@ from hierogram.tools.translation.options import TranslateOptions
 
 
 def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
-    """Counts of rules by their sides."""
+    """Return counts of rules by their sides."""
     with progress("read", "rules") as shown:
         grammar = StoreGrammar(store, options, 2, shown).grammar
     packed, column = grammar.packed, grammar.features.index("count")

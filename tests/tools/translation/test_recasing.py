@@ -18,7 +18,7 @@ GERMAN = learn_casing(["x die Katze und das Haus und die Jungen und spielen und 
 
 
 def recased(source: str, target: str, links: str, casing: Casing, into: Casing = ENGLISH, known: str = "") -> str:
-    """The recased target words. Without `known` the grammar has all source words in lowercase."""
+    """Return the recased target words. Without `known` the grammar has all source words in lowercase."""
     words, units = target.split(), source.split()
     linked: list[list[int]] = [[] for _ in units]
     for link in links.split():
@@ -30,7 +30,7 @@ def recased(source: str, target: str, links: str, casing: Casing, into: Casing =
 
 
 def monotone(source: str, target: str, casing: Casing, into: Casing = ENGLISH) -> str:
-    """The recased target words if word k of the source is linked to word k of the target."""
+    """Return the recased target words if word k of the source is linked to word k of the target."""
     most = min(len(source.split()), len(target.split()))
     return recased(source, target, " ".join(f"{k}-{k}" for k in range(most)), casing, into)
 

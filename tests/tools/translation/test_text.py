@@ -56,7 +56,7 @@ def translator(tmp_path: Path) -> Translator:
 
 
 def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:
-    """The same translator with another pipeline."""
+    """Return the same translator with another pipeline."""
     changed = copy(translator)
     changed.texts = texts
     return changed
@@ -333,7 +333,7 @@ MARKS = ["%s", "%1$d", "{name}", "{0}", "http://x.org/a?b=1", "a@b.org", "{{ v }
 
 
 def made_up(random: random.Random, is_html: bool) -> str:
-    """A segment with numbered placeholders, addresses and nested tags, anywhere among words."""
+    """Return a segment with numbered placeholders, addresses and nested tags, anywhere among words."""
 
     def some(deep: int) -> list[str]:
         out: list[str] = []

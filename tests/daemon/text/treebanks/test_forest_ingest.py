@@ -36,7 +36,7 @@ LABELS = st.sampled_from(["S", "NP", "NP-SBJ", "NP=2", "VP"])
 
 @st.composite
 def trees_over(draw: st.DrawFn, leaves: tuple[str, ...], depth: int = 3) -> str:
-    """A tree over these pre-terminals."""
+    """Return a tree over these pre-terminals."""
     cuts = sorted(draw(st.sets(st.integers(1, len(leaves) - 1), max_size=3))) if len(leaves) > 1 else []
     parts = [leaves[i:j] for i, j in zip([0, *cuts], [*cuts, len(leaves)], strict=True)]
     children = [
@@ -48,7 +48,7 @@ def trees_over(draw: st.DrawFn, leaves: tuple[str, ...], depth: int = 3) -> str:
 
 @st.composite
 def lists(draw: st.DrawFn) -> list[str]:
-    """Trees of one sentence, with the same root label."""
+    """Return trees of one sentence, with the same root label."""
     kinds = draw(st.lists(st.sampled_from(["(D the)", "(N-X dog)", "(-NONE- *)", "(V saw)"]), min_size=1, max_size=5))
     return [f"(R {draw(trees_over(tuple(kinds)))})" for _ in range(draw(st.integers(1, 4)))]
 

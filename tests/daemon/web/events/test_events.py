@@ -81,7 +81,7 @@ class Stream:
         self.read = self.answer.iter_lines()
 
     def next(self) -> dict[str, str]:
-        """The next event, skipping comments."""
+        """Return the next event, skipping comments."""
         fields: dict[str, str] = {}
         for line in self.read:
             if not line and fields:

@@ -29,7 +29,7 @@ PIECES = [
 
 
 def odd_tokens(number: int, seed: int) -> list[str]:
-    """Distinct tokens of up to three pieces each, without white space and up to 1 KiB long."""
+    """Return distinct tokens of up to three pieces each, without white space and up to 1 KiB long."""
     draw = random.Random(seed)
     found: dict[str, None] = dict.fromkeys(PIECES)
     while len(found) < number:
@@ -40,7 +40,7 @@ def odd_tokens(number: int, seed: int) -> list[str]:
 
 
 def odd_pairs(tokens: list[str], words: int = 6) -> list[NewPair]:
-    """Pairs with the same tokens on both sides, each linked to its copy."""
+    """Return pairs with the same tokens on both sides, each linked to its copy."""
     rows = [tokens[first : first + words] for first in range(0, len(tokens), words)]
     return [pair(" ".join(row), " ".join(row), " ".join(f"{n}-{n}" for n in range(len(row)))) for row in rows]
 

@@ -93,14 +93,14 @@ class Quiet:
 
 
 def read_text(folder: Path, text: str | bytes) -> NamedModel:
-    """The model of an ARPA file with this text."""
+    """Return the model of an ARPA file with this text."""
     path = folder / "model.arpa"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_arpa(str(path), Quiet())
 
 
 def arpa_of(model: Model, names: list[str], random: Random) -> str:
-    """A reference model as an ARPA file with shuffled n-grams."""
+    """Return a reference model as an ARPA file with shuffled n-grams."""
     by_order = [[gram for gram in model.log10 if len(gram) == k + 1] for k in range(model.order)]
     lines = ["\\data\\", *(f"ngram {k + 1}={len(grams)}" for k, grams in enumerate(by_order))]
     for k, grams in enumerate(by_order):

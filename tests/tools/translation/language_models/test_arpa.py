@@ -20,7 +20,7 @@ from hierogram.tools.translation.language_models.arpa import NamedModel, read_ar
 
 
 def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:
-    """All n-grams with their probabilities and backoff weights."""
+    """Return all n-grams with their probabilities and backoff weights."""
     return {
         tuple(map(named.vocabulary.word, words)): (float(log10), float(backoff))
         for ngrams in ngrams_of(named.model)

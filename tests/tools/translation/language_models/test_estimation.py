@@ -27,7 +27,7 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 
 
 def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
-    """Sentences with an uneven distribution of word pairs, so that all adjusted counts occur."""
+    """Return sentences with an uneven distribution of word pairs, so that all adjusted counts occur."""
     vocabulary = [f"w{k}" for k in range(words)]
     text = []
     for _ in range(sentences):
@@ -56,7 +56,7 @@ def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float
 
 
 def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
-    """All contexts that occur, of any length."""
+    """Return all contexts that occur, of any length."""
     around = [("<s>", *sentence) for sentence in text]
     return sorted({c[k - n : k] for c in around for k in range(1, len(c) + 1) for n in range(min(order, k + 1))})
 
@@ -133,7 +133,7 @@ def test_files_in_both_formats(tmp_path: Path) -> None:
 
 
 def classes_of(folder: Path, text: str) -> ClassModel | None:
-    """The class model of a text, read from the binary format."""
+    """Return the class model of a text, read from the binary format."""
     (folder / "text").write_text(text)
     make([str(folder / "text")], [folder / "model.lm"], EstimationOptions(order=2), Quiet())
     return open_language_model(str(folder / "model.lm"), Quiet()).classes

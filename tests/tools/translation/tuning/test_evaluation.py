@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def theirs(folder: Path, *arguments: str) -> str:
-    """The output of sacrebleu's command."""
+    """Return the output of sacrebleu's command."""
     command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "text"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
@@ -68,7 +68,7 @@ def test_several_references_some_of_them_missing(hierogram: Run, files: list[str
 
 
 def theirs_of(translation: list[str], *references: list[str]) -> list[float]:
-    """The scores of sacrebleu's library for one translation."""
+    """Return the scores of sacrebleu's library for one translation."""
     metrics = sacrebleu.BLEU(), sacrebleu.CHRF(), sacrebleu.TER()
     return [metric.corpus_score(translation, references).score for metric in metrics]
 

@@ -305,7 +305,7 @@ def test_it_is_reported_if_the_start_wins() -> None:
 
 
 def random_lists(random: np.random.Generator) -> list[Ranked]:
-    """Lists in which shorter candidates score better."""
+    """Return lists in which shorter candidates score better."""
     lists = []
     for _ in range(50):
         words = random.integers(4, 13, size=40).astype(float)

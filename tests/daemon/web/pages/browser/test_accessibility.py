@@ -43,7 +43,7 @@ TEXT = f"הבית הלבן גדול\n\n我 喜欢 红 房子. {LONG}"
 
 
 def paths(store: Store) -> list[str]:
-    """The path of every page, each with at least one example."""
+    """Return the path of every page, each with at least one example."""
     rule = store.find_rules(limit=1)[0]
     sides = f"source={quote(rule.source)}&target={quote(rule.target)}"
     return [

@@ -24,7 +24,7 @@ SPANS = {3: [(0, 2)], 4: [(0, 2), (2, 4)], 5: [(0, 2), (3, 5), (2, 5)], 2: []}
 
 
 def trees(unary: list[tuple[int, int, float]] = GRAMMAR.unary) -> LearnableTrees:
-    """The small grammar and some sentences; their spans do not cross."""
+    """Return the small grammar and some sentences; their spans do not cross."""
     grammar = make_grammar(
         GRAMMAR.labels,
         GRAMMAR.symbols,
@@ -38,7 +38,7 @@ def trees(unary: list[tuple[int, int, float]] = GRAMMAR.unary) -> LearnableTrees
 
 
 def itg() -> LearnableItg:
-    """Pairs that share words, each with one-to-one links."""
+    """Return pairs that share words, each with one-to-one links."""
     random = np.random.default_rng(5)
     source = [random.integers(0, 3, size).astype(np.int32) for size in (2, 3, 3, 4, 3)]
     target = [random.integers(0, 3, size).astype(np.int32) for size in (3, 3, 2, 4, 3)]

@@ -10,7 +10,9 @@ from hierogram.tools.lab.papers.randomized_pruning import figures_of_merit, kept
 
 
 def merit(target: np.ndarray, source: np.ndarray, bispan: tuple[int, int, int, int]) -> float:
-    """The product of the Model 1 probabilities of all words, from words on the same side of the bispan's borders."""
+    """Return the product of the Model 1 probabilities of all words, from words on the same side of the bispan's
+    borders.
+    """
     n, m = len(source), target.shape[1]
     i, j, x, y = bispan
     total = 0.0
