@@ -70,16 +70,16 @@ class Settings:
 class Corpus:
     """Sentence pairs, their vocabularies, and the prior counts of word pairs."""
 
-    def __init__(self, pairs: Sequence[Pair], favoured: Mapping[tuple[str, str], float] | None = None) -> None:
+    def __init__(self, pairs: Sequence[Pair], favored: Mapping[tuple[str, str], float] | None = None) -> None:
         self.pairs = list(pairs)
         self.emitted_words = {word for pair in pairs for word in pair.emitted}
         self.widest = max(1, *(len(pair.conditioning) for pair in pairs))
-        self.favoured = dict(favoured or {})
+        self.favored = dict(favored or {})
 
     def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
         """Return the sum of the lexical prior over all emitted words."""
-        favoured = sum(weight for (e, _), weight in self.favoured.items() if e == conditioning)
-        return settings.lexical * len(self.emitted_words) + favoured
+        favored = sum(weight for (e, _), weight in self.favored.items() if e == conditioning)
+        return settings.lexical * len(self.emitted_words) + favored
 
 
 @dataclass
@@ -167,7 +167,7 @@ def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
     counts = count(corpus, state, settings)
     total = 0.0
     for (e, f), n in counts.lexical.items():
-        total += _rising(settings.lexical + corpus.favoured.get((e or "", f), 0.0), n)
+        total += _rising(settings.lexical + corpus.favored.get((e or "", f), 0.0), n)
     for e, n in counts.conditioning.items():
         total -= _rising(corpus.prior_mass(e, settings), n)
     for n in counts.jumps.values():
@@ -289,7 +289,7 @@ def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int 
     if not word.collocated and settings.mutant != OWN_LINK_COUNTED:
         old = None if word.link is None else pair.conditioning[word.link]
         own = int(old == e)
-    weight = counts.lexical[e, f] - own + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+    weight = counts.lexical[e, f] - own + settings.lexical + corpus.favored.get((e or "", f), 0.0)
     return weight / (counts.conditioning[e] - own + corpus.prior_mass(e, settings))
 
 
@@ -411,7 +411,7 @@ def relink_weights(
         if e in move[:2]:
             jumps = link_weight(corpus, state, p, g, link, settings)
             jumps /= lexical_probability(corpus, state, p, g, link, settings)
-            word = lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+            word = lexical[e, f] + settings.lexical + corpus.favored.get((e or "", f), 0.0)
             word /= conditioning[e] + corpus.prior_mass(e, settings)
             weights[link] = jumps * word * (move.tilt if e == move.one else 1.0)
     return weights

@@ -64,7 +64,7 @@ def tree_rules(forest: Forest, tree: Tree) -> tuple[Rule, ...]:
     return tuple(rules_of(forest, variables_of(forest, tree)))
 
 
-def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
+def normalize(log_weights: dict[Key, float]) -> dict[Key, float]:
     """Return normalized probabilities from natural log weights."""
     top = max(log_weights.values())
     weights = {key: exp(w - top) for key, w in log_weights.items()}
@@ -75,7 +75,7 @@ def normalise(log_weights: dict[Key, float]) -> dict[Key, float]:
 def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[tuple[Tree, ...], float]:
     """Return the exact joint posterior of all pairs' derivations, by the model's closed form."""
     trees = [[(t, tree_rules(f, t)) for t in all_trees(f, span_limit)] for f in forests]
-    return normalise(
+    return normalize(
         {
             tuple(tree for tree, _ in joint): model.log_joint(RuleCounts(r for _, rules in joint for r in rules))
             for joint in product(*trees)
@@ -95,7 +95,7 @@ def conditional(
 
 def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, float]:
     """Return the normalized sequential probability of one pair alone, its rules scored in preorder."""
-    return normalise(
+    return normalize(
         {tree: log_score(model, tree_rules(forest, tree), RuleCounts()) for tree in all_trees(forest, span_limit)}
     )
 

@@ -32,7 +32,7 @@ class Treebank:
         return len(nodes) - 1
 
 
-def labelled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node], label: int) -> Node:
+def labeled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node], label: int) -> Node:
     """Return a node without a target side, at the level of its longest derivation."""
     level = max(1 + sum(nodes[t].level for t in tails) for tails in edges)
     return Node(source, (0, 0), edges, level, label)
@@ -42,8 +42,8 @@ def parse_forest() -> Forest:
     """Return all parses of `a b c` by a small grammar, whose derivations differ in size and whose edges in arity."""
     nodes: list[Node] = []
     for position in range(3):
-        nodes.append(labelled((position, position + 1), ((),), nodes, label=1))
-    nodes.append(labelled((0, 2), ((0, 1), ()), nodes, label=2))
-    nodes.append(labelled((1, 3), ((1, 2),), nodes, label=2))
-    nodes.append(labelled((0, 3), ((3, 2), (0, 4), (0, 1, 2)), nodes, label=3))
+        nodes.append(labeled((position, position + 1), ((),), nodes, label=1))
+    nodes.append(labeled((0, 2), ((0, 1), ()), nodes, label=2))
+    nodes.append(labeled((1, 3), ((1, 2),), nodes, label=2))
+    nodes.append(labeled((0, 3), ((3, 2), (0, 4), (0, 1, 2)), nodes, label=3))
     return Forest(("a", "b", "a"), (), tuple(nodes))

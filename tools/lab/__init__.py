@@ -1,1 +1,1 @@
-"""Experiments, baselines and measurements; not in the wheel."""
+"""Experiments, baselines and measurements, which are not in the wheel."""

@@ -1,4 +1,4 @@
-"""`python -m hierogram.tools.lab bench`: the system's speed on a bitext, as one report that anyone can repeat."""
+"""`python -m hierogram.tools.lab bench`: measure the system's speed on a bitext as one repeatable report."""
 
 import json
 import os
@@ -33,7 +33,7 @@ SECTIONS = {
     "pages": "answers.measure_pages",
     "services": "answers.measure_services",
 }
-"""The function that measures each section: a module of `hierogram.tools.lab.measures`, and its name there."""
+"""The module of `hierogram.tools.lab.measures` and the function that measure each section."""
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
@@ -47,7 +47,7 @@ def _processor() -> str:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Processor, cores, load before the run (a loaded machine measures too slow), and versions."""
+    """Return processor, cores, versions, and the load before the run (a loaded machine gives slow measurements)."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -61,11 +61,11 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 Ticks = tuple[int, int]
-"""Ticks that all processors have counted while they had something to do, and those that the host gave to others."""
+"""Ticks in which all processors were busy, and ticks that the host gave to other machines."""
 
 
 def processor_times() -> Ticks | None:
-    """Return the ticks until now; None where the system does not say."""
+    """Return the current ticks, or None if the system does not report them."""
     statistics = Path("/proc/stat")
     if not statistics.exists():
         return None
@@ -74,9 +74,9 @@ def processor_times() -> Ticks | None:
 
 
 def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
-    """Return what share of the processors' time a virtual machine did not get when it wanted it.
+    """Return the share of wanted processor time that the host did not give to this virtual machine.
 
-    None where the system does not say.
+    None if the system does not report it.
     """
     if before is None or after is None:
         return None
@@ -100,20 +100,20 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 class BenchOptions:
     """Options of all sections."""
 
-    pairs: Annotated[int | None, Option("Only the first n pairs, or trees.", min=1)] = None
+    pairs: Annotated[int | None, Option("Use only the first N pairs or trees.", min=1)] = None
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
-    small: Annotated[int, Option("Pairs of the small store of the absorbing section.", min=1)] = 5_000
-    large: Annotated[int, Option("Pairs of its large store.", min=1)] = 150_000
-    rules: Annotated[int, Option("Rules for asking, exporting, translating and pages.", min=1)] = 1_000_000
+    small: Annotated[int, Option("Pairs of the small store in the absorbing section.", min=1)] = 5_000
+    large: Annotated[int, Option("Pairs of the large store in the absorbing section.", min=1)] = 150_000
+    rules: Annotated[int, Option("Rules for the sections asking, exporting, translating and pages.", min=1)] = 1_000_000
 
 
 @with_options
 def bench(
     how: BenchOptions,
     source: Annotated[
-        Path | None, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)
+        Path | None, typer.Argument(help="Source side, one sentence per line.", exists=True, dir_okay=False)
     ] = None,
     target: Annotated[Path | None, typer.Argument(help="Target side.", exists=True, dir_okay=False)] = None,
     alignment: Annotated[
@@ -125,10 +125,10 @@ def bench(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"A section: {', '.join(SECTIONS)}; may be repeated.", show_default=", ".join(_DEFAULT_SECTIONS)
+            help=f"Section to run: {', '.join(SECTIONS)}; may be repeated.", show_default=", ".join(_DEFAULT_SECTIONS)
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
 
@@ -158,7 +158,7 @@ def bench(
     corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(how))
     report: dict[str, Any] = {"machine": describe_machine(), "seed": how.seed, "threads": how.threads, "sections": {}}
     if not as_json:
-        _say("machine", report["machine"])
+        _print_section("machine", report["machine"])
     for name in chosen:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
@@ -166,12 +166,12 @@ def bench(
         figures = measured(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
         report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
         if not as_json:
-            _say(name, report["sections"][name])
+            _print_section(name, report["sections"][name])
     if as_json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
 
 
-def _say(section: str, figures: dict[str, Any]) -> None:
+def _print_section(section: str, figures: dict[str, Any]) -> None:
     lines = list(_flat(figures))
     width = max(len(name) for name, _ in lines)
     print(section)

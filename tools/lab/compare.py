@@ -28,14 +28,12 @@ _HELD_OUT = 1_000
 class CompareOptions:
     """Options of the comparison."""
 
-    held_out: Annotated[str | None, Option("Source text whose n-grams should be covered.", metavar="FILE")] = None
+    held_out: Annotated[str | None, Option("Source text whose n-gram coverage is measured.", metavar="FILE")] = None
     hold_out: Annotated[
         int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", min=0, shown=f"{_HELD_OUT}")
     ] = None
-    keep: Annotated[
-        Path | None, Option("Keep the store that is made from FILES, under this name.", metavar="FILE.db")
-    ] = None
-    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", min=0, metavar="K")] = 2
+    keep: Annotated[Path | None, Option("Keep the store made from FILES under this name.", metavar="FILE.db")] = None
+    max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
     loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
     sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="74")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
@@ -49,7 +47,7 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="A bitext as `ingest` takes it, to learn from first; pairs without links are aligned. "
+            help="A bitext in any format of `ingest`, to learn from first; pairs without links are aligned. "
             "[default: the store, as it is]",
             show_default=False,
         ),
@@ -64,11 +62,11 @@ def compare(
       python -m hierogram.tools.lab compare --store news.db --held-out test.fr
     """
     if chosen.held_out is not None and chosen.hold_out:
-        raise UsageError("give --held-out or --hold-out, not both")
+        raise UsageError("--held-out and --hold-out are mutually exclusive")
     if chosen.keep is not None and chosen.keep.exists():
-        raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
+        raise UsageError(f"{chosen.keep} already exists: name another file, or compare it with --store {chosen.keep}")
     if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
-        raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
+        raise UsageError("--hold-out, --keep and --sweeps require FILES")
     from hierogram.storage.store import open_store
     from hierogram.tools.lab.comparison.comparing import compare as measure
     from hierogram.tools.lab.comparison.comparing import read_sentences
@@ -100,12 +98,12 @@ def compare(
     if as_json:
         print_json(asdict(done))
     else:
-        _say(done)
+        _print_table(done)
 
 
 @contextmanager
 def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
-    """A store that has learned from the files but for some pairs, and the source sides of those."""
+    """Yield a store that has learned the files except held-out pairs, and the source sides of those pairs."""
     from hierogram.daemon.cli.learning import align_pending, telling
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open
@@ -117,7 +115,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
         path = chosen.keep or folder / "compare.db"
         every = 0
         if held_out:
-            # About as many lines as wanted, and at most a tenth of them.
+            # About as many lines as requested, but at most a tenth of them.
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
@@ -135,7 +133,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             yield opened.store, source.held_out
 
 
-def _say(done: "Comparison") -> None:
+def _print_table(done: "Comparison") -> None:
     from hierogram.daemon.cli.common import print_table
 
     grams = len(done.grammars[0].covered)

@@ -1,11 +1,11 @@
-"""Our aligner beside eflomal (Östling & Tiedemann 2016) and Thot: AER, time and peak memory, on whole corpora.
+"""Compare our aligner with eflomal (Östling & Tiedemann 2016) and Thot on whole corpora: AER, time, peak memory.
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-The others come with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
-sentences. Ours makes one alignment of both directions by their posteriors, or as `--symmetrize` says; eflomal, which
-gives none, by grow-diag-final-and, which its time does not include. Thot is what sil-machine aligns with, as that has
-it: hidden Markov models, lowercased text, grow-diag-final-and.
+The other aligners are in the extra `compare`. Each aligner runs in a separate process, one after the other, on the
+same sentences. Ours makes one alignment from the posteriors of both directions, or as `--symmetrize` says. eflomal,
+which gives no posteriors, uses grow-diag-final-and, which is not included in its time. Thot runs as in sil-machine:
+hidden Markov models, lowercased text, grow-diag-final-and.
 """
 
 import json
@@ -37,7 +37,7 @@ _KIBIBYTES_A_MEBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """A corpus to compare on: source and target files, to be read one after the other, and manual links or none."""
+    """A corpus: source and target files, which are concatenated, and manual links or none."""
 
     name: str
     source: tuple[str, ...]
@@ -47,7 +47,7 @@ class CorpusFiles:
 
 @dataclass(frozen=True, slots=True)
 class AlignerRow:
-    """One aligner on one corpus; error rates are None without manual links. Time on the clock and of all processors."""
+    """Results of one aligner on one corpus: wall-clock and processor time, and error rates given manual links."""
 
     corpus: str
     pairs: int
@@ -62,10 +62,11 @@ class AlignerRow:
 
 
 def corpus_of(names: str) -> CorpusFiles:
-    """Return the corpus of one folder, or of several joined, `+` between them; manual links are those of the first.
+    """Return the corpus of one folder, or of several concatenated ones separated by `+`, with the first one's manual
+    links.
 
-    A folder holds `corpus.XX` for two languages, in the order in which its name has them (else of the alphabet), and
-    `gold.talp` where there are manual links. Raises `InputError`.
+    A folder contains `corpus.XX` for two languages, in the order of its name (otherwise alphabetical), and
+    `gold.talp` if there are manual links. Raises `InputError`.
     """
     folders = [Path(name) for name in names.split("+")]
     first = folders[0]
@@ -82,7 +83,7 @@ def corpus_of(names: str) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """Write the verses of the demo, all of which have manual links, as files in the folder."""
+    """Write the verses of the demo, all of which have manual links, as files into the folder."""
     from hierogram.tools.demo.data import read_verses
 
     verses = list(read_verses())
@@ -97,7 +98,7 @@ def demo_corpus(folder: Path) -> CorpusFiles:
 
 
 def align_ours(source: Path, target: Path, output: Path, request: Request) -> float:
-    """Align two files by this package, in this process; the seconds that it took."""
+    """Align two files with this package, in this process, and return the seconds."""
     from hierogram.daemon.learning.alignment.aligning import align
 
     started = time.perf_counter()
@@ -106,7 +107,7 @@ def align_ours(source: Path, target: Path, output: Path, request: Request) -> fl
 
 
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align two files by eflomal; the seconds until its links were written."""
+    """Align two files with eflomal, and return the seconds until its links are written."""
     import numpy as np
 
     from hierogram.daemon.learning.alignment.aligning import Aligned
@@ -125,7 +126,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
 
 
 def align_thot(source: Path, target: Path, output: Path) -> float:
-    """Align two files by Thot's hidden Markov models, as sil-machine does by default; the seconds that it took."""
+    """Align two files with Thot's hidden Markov models and sil-machine's defaults, and return the seconds."""
     from machine.corpora import TextFileTextCorpus
     from machine.translation import SymmetrizationHeuristic
     from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
@@ -133,7 +134,7 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    # Its setter stands apart from its getter, which hides it from mypy.
+    # The setter is defined apart from its getter, so mypy does not see it.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True
@@ -155,7 +156,7 @@ def measure(
     symmetrization: str = POSTERIOR,
     first: int | None = None,
 ) -> AlignerRow:
-    """Run one aligner on one corpus, or its first pairs, in a fresh process; raises `RuntimeError` where it fails."""
+    """Run one aligner on one corpus, or its first pairs, in a fresh process. Raises `RuntimeError` if it fails."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
@@ -178,20 +179,20 @@ def measure(
 
 
 def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
-    """One aligner in this process; what it cost is the last line of the output, as JSON."""
+    """Run one aligner in this process, and print its cost as JSON in the last line of output."""
     files = Path(source), Path(target), Path(output)
     if aligner == THOT:
         whose = resource.RUSAGE_SELF
         before = _processor_seconds(whose)
         seconds = align_thot(*files)
     elif aligner == EFLOMAL:
-        # Its sampler is a process of its own.
+        # The sampler of eflomal is a separate process.
         whose = resource.RUSAGE_CHILDREN
         before = _processor_seconds(whose)
         seconds = align_eflomal(*files)
     else:
         request = Request(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
-        # Compiling is no part of aligning: a machine does it once.
+        # Exclude compilation, which happens once per machine.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
@@ -229,19 +230,19 @@ def compare(
     aligner: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"An aligner: {EFLOMAL}, {THOT}, {', '.join(MODELS)}; may be repeated.",
+            help=f"Aligner to run: {EFLOMAL}, {THOT}, {', '.join(MODELS)}; may be repeated.",
             show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
     symmetrize: Annotated[
-        str, typer.Option(help=f"How our directions become one: {', '.join(SYMMETRIZATIONS)}.")
+        str, typer.Option(help=f"Symmetrization of our aligner: {', '.join(SYMMETRIZATIONS)}.")
     ] = POSTERIOR,
-    seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of either; Thot has its own.")] = 2,
-    first: Annotated[int | None, typer.Option(min=1, help="Pairs from the beginning.", show_default="all")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of our aligner; eflomal has no such option.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal; Thot chooses its own.")] = 2,
+    first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:
-    """Compare aligners on corpora: AER against manual links, time on the clock and of processors, memory."""
+    """Compare aligners on corpora: AER against manual links, wall-clock and processor time, memory."""
     rows = []
     if not as_json:
         print(_LAYOUT.format(*HEAD))

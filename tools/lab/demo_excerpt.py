@@ -1,4 +1,4 @@
-"""Run the demo and write the rules that it prints into the README: the first rule of each kind.
+"""Run the demo and write the first printed rule of each kind into the README.
 
 python -m hierogram.tools.lab.demo_excerpt README.md
 """
@@ -17,7 +17,7 @@ _EXCERPT = re.compile(r"(?<=learns, and prints rules:\n\n```text\n).*?(?=```)", 
 
 
 def run_demo() -> str:
-    """Return what `hierogram demo` prints. The demo runs in a temporary folder."""
+    """Return the output of `hierogram demo`, run in a temporary folder."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         app(["demo"], standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Run notebooks and write what their cells show into them: no server, no kernel, and the same outputs each time.
+"""Run notebooks and write the outputs of their cells: no server, no kernel, reproducible outputs.
 
 python -m hierogram.tools.lab.notebooks docs/notebooks/*.ipynb
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def outputs_of(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Run the code cells one after the other, in one namespace and a folder of their own; yield the outputs of each."""
+    """Run the code cells in order, in one namespace and a temporary folder, and yield the outputs of each."""
     names: dict[str, Any] = {"__name__": "__main__"}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +30,7 @@ def outputs_of(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a cell; its outputs are what it prints, then its last expression's value."""
+    """Run a cell, and return its outputs: the printed text, then the value of its last expression."""
     body = ast.parse(source).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None
@@ -60,7 +60,7 @@ def filled(notebook: dict[str, Any]) -> dict[str, Any]:
         cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})
         for cell in notebook["cells"]
     ]
-    # Runs to the end, where its folder goes.
+    # Run the generator to its end, where the folder is deleted.
     assert next(outputs, None) is None
     return notebook | {"cells": cells}
 

@@ -46,7 +46,7 @@ LIBRARY: Mapping[str, tuple[type, str]] = {
     "TranslateKeywords": (TranslateOptions, "Decoder"),
     "TuningKeywords": (TuningOptions, "tune"),
 }
-"""Classes of keyword arguments: the options that they are generated from, and the function that takes them."""
+"""Classes of keyword arguments: the options from which they are generated, and the function that takes them."""
 
 
 def annotation(kind: Any, option: Option) -> str:
@@ -124,7 +124,7 @@ class Row:
 
 
 def range_of(option: Option) -> str:
-    """Return the values that an option may have."""
+    """Return the range of an option's values."""
     if option.values is not None:
         return ", ".join(option.values)
     bounds = [(">=", option.min), ("<=", option.max), (">", option.above), ("<", option.below)]
@@ -132,7 +132,7 @@ def range_of(option: Option) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the commands by name, those of extensions too."""
+    """Yield the commands by name, including those of extensions."""
     for info in app.registered_commands:
         command = info.callback
         assert command is not None
@@ -208,7 +208,7 @@ def tables() -> dict[str, list[Row]]:
     rows: dict[tuple[int, str], tuple[str, Any]] = {}
 
     def note(group: str, declaration: Any, place: str, row: Any) -> None:
-        # Each section of the configuration is shown whole.
+        # Each section of the configuration is shown completely.
         rows.setdefault((id(declaration), group if group.startswith("[") else ""), (group, row))
         places.setdefault(id(declaration), []).append(place)
 

@@ -1,13 +1,13 @@
-"""Raw text through every door of a store: BLEU and links beside those of text that was divided into tokens by hand.
+"""Compare raw text with pre-tokenized text through every interface of a store: BLEU and links.
 
-    python -m hierogram.tools.lab.raw_text doors ../shared/data/tatoeba-fr-en --work /tmp/raw
-    python -m hierogram.tools.lab.raw_text joined ../shared/data/tatoeba-fr-en/corpus.* ../shared/data/bible-nt/nt.*
-    python -m hierogram.tools.lab.raw_text joined ../shared/data/udhr
+    python -m hierogram.tools.lab.raw_text doors tatoeba-fr-en --work /tmp/raw
+    python -m hierogram.tools.lab.raw_text joined tatoeba-fr-en/corpus.* bible-nt/nt.*
+    python -m hierogram.tools.lab.raw_text joined udhr
 
-For `doors` the folder holds `corpus.fr` and `corpus.en`, tokens separated by spaces, of which raw text is made by
-sacremoses. One store takes the raw text and divides it, another one takes the same divided by hand. Tokens are compared
-with tokens, text with text (sacreBLEU's 13a). `joined` divides the lines of files into tokens and joins these again;
-the ending of a file's name is its language. For a folder of texts it prints a table by script.
+For `doors` the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces, which sacremoses turns
+into raw text. One store tokenizes the raw text, another one gets the same text tokenized in advance. Tokens are
+compared with tokens, text with text (sacreBLEU's 13a). `joined` tokenizes the lines of files and detokenizes them;
+the suffix of a file is its language. For a folder of texts it prints a table by script.
 """
 
 import csv
@@ -39,7 +39,7 @@ app = typer.Typer(add_completion=False)
 
 
 def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command of `hierogram` and return its output; raises `RuntimeError` if it fails."""
+    """Run a command of `hierogram` and return its output. Raises `RuntimeError` if it fails."""
     command = [sys.executable, "-m", "hierogram", *arguments]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if ran.returncode:
@@ -48,7 +48,7 @@ def run_command(*arguments: str, folder: Path | None = None, environment: Mappin
 
 
 def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
-    """Write raw text and the same divided by hand, both languages, for learning, tuning and testing."""
+    """Write raw text and its tokens, in both languages, for training, tuning and testing."""
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     sides = [(corpus / f"corpus.{language}").read_text().splitlines() for language in LANGUAGES]
@@ -71,7 +71,7 @@ def _bleu(folder: Path, translations: str, text: bool = False) -> float:
 
 
 def _served(folder: Path) -> None:
-    """Have a daemon translate the raw text of the test set and align pairs of it; writes what it answers."""
+    """Let a daemon translate the raw test set and align pairs of it, and write its responses."""
     with serving('store = "raw.db"\n[translating]\nlm = "raw.lm"\n[http]\nport = 0\n', folder=folder) as address:
         lines = (folder / "test.raw.fr").read_text().splitlines()
         found: list[str] = []
@@ -84,9 +84,9 @@ def _served(folder: Path) -> None:
 
 
 class RoundTrip(NamedTuple):
-    """Text of one language: its lines, those that are the same after dividing and joining, and its torn words.
+    """Text of one language: its lines, the lines unchanged by a round trip, and words that were split.
 
-    A word is torn if a token begins or ends at a mark, a joiner or a letter-like sign inside it.
+    A word is split if a token begins or ends at a mark, a joiner or a letter-like sign inside it.
     """
 
     name: str
@@ -97,12 +97,12 @@ class RoundTrip(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of lines that are the same, in percent."""
+        """Return the percentage of unchanged lines."""
         return 100 * self.same / max(1, self.lines)
 
 
 def round_trip(path: Path, language: str) -> RoundTrip:
-    """Divide the lines of a file into tokens and join them again; lines of tokens are joined first."""
+    """Tokenize the lines of a file and detokenize them; lines of tokens are detokenized first."""
     rules = language_of(language)
     lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
     tokens = looks(True, [" ".join(words) for words in lines])
@@ -147,7 +147,7 @@ def languages_in(folder: Path) -> dict[Path, str]:
 
 
 def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
-    """Yield the lines of a table of round trips, a script a line."""
+    """Yield the lines of a table of round trips, one per script."""
     scripts: dict[str, list[RoundTrip]] = {}
     for one in found:
         scripts.setdefault(one.script, []).append(one)
@@ -162,11 +162,9 @@ def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
 
 @app.command()
 def joined(
-    paths: Annotated[
-        list[Path], typer.Argument(exists=True, help="Files whose ending is their language, or a folder.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(exists=True, help="Files with their language as suffix, or a folder.")],
 ) -> None:
-    """Print how many lines are the same after dividing them into tokens and joining these: by file, or by script."""
+    """Print the number of lines unchanged by tokenizing and detokenizing: by file, or by script."""
     for path in paths:
         if path.is_dir():
             print("\n".join(by_script(round_trip(text, language) for text, language in languages_in(path).items())))
@@ -178,12 +176,14 @@ def joined(
 @app.command()
 def doors(
     corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
-    work: Annotated[Path, typer.Option(help="Folder for all that is made.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs to learn from.")] = 12_000,
-    held_out: Annotated[int, typer.Option(min=1, help="Pairs to tune on, and as many to test with.")] = 500,
+    work: Annotated[Path, typer.Option(help="Folder of all results.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 12_000,
+    held_out: Annotated[int, typer.Option(min=1, help="Number of tuning pairs, and of test pairs.")] = 500,
     sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 30,
 ) -> None:
-    """Print a line for each door; BLEU of tokens and of text are not to be compared, as 13a divides text otherwise."""
+    """Print a line for each interface. BLEU of tokens and of text are not comparable, as 13a tokenizes text
+    differently.
+    """
     from sacremoses import MosesDetokenizer
 
     folder = work
@@ -228,7 +228,7 @@ def doors(
     divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
     links = [run_command("align", f"test.{k}.fr", f"test.{k}.en", *how, folder=folder) for k, how in divided.items()]
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
-    # Last, as a daemon samples on.
+    # Last, because a daemon continues to sample.
     _served(folder)
     print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")
 

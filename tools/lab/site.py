@@ -1,8 +1,8 @@
-"""Build the documents as a site: README and docs/, notebooks, and a reference made of docstrings; links are checked.
+"""Build the documents as a site: README and docs/, notebooks, and a reference from docstrings; links are checked.
 
 python -m hierogram.tools.lab.site -o site
 
-Needs the extra `site`. Links to sources, which are no pages, become plain names.
+Needs the extra `site`. Links to source files, which are not pages, become plain names.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _TOP = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def pages() -> dict[str, str]:
-    """Return the site's pages of Markdown, by their paths in it."""
+    """Return the site's Markdown pages by path."""
     found = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
     for name in _TOP:
         found[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def _plain_sources(page: str, text: str) -> str:
-    """Leave of links that lead out of the site no more than their text."""
+    """Replace links that leave the site by their text."""
 
     def kept(link: re.Match[str]) -> str:
         picture, shown, target = link.groups()
@@ -58,7 +58,7 @@ def _plain_sources(page: str, text: str) -> str:
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
-    """Return a notebook as Markdown: texts, cells, and what these show."""
+    """Return a notebook as Markdown: texts, cells, and their outputs."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -98,16 +98,16 @@ def _described(name: str, thing: Any) -> Iterator[str]:
 def _documented(shown: str, thing: Any) -> Iterator[str]:
     if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(thing)))
-        # Annotations that stand in quotes.
+        # Quoted annotations.
         signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
-        # Declarations of options are for the command line.
+        # Declarations of options are only for the command line.
         signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
         yield f"```python\n{shown}{signature}\n```"
     yield inspect.getdoc(thing) or ""
 
 
 def llms_text(found: dict[str, str]) -> str:
-    """Return what llms.txt says: each page, and its first sentence or line."""
+    """Return the contents of llms.txt: each page with its first sentence or line."""
     lines = ["# Hierogram", "", "> Learn synchronous grammars from growing parallel corpora.", "", "## Pages", ""]
     for name, text in found.items():
         title, _, rest = text.partition("\n")
@@ -120,7 +120,7 @@ def llms_text(found: dict[str, str]) -> str:
 
 
 def stage(folder: Path) -> None:
-    """Write what the site is built of."""
+    """Write the input files of the site builder."""
     found = pages()
     for name, text in found.items():
         path = folder / "pages" / name
@@ -134,7 +134,7 @@ def stage(folder: Path) -> None:
 
 
 def build(output: Path) -> None:
-    """Build the site; raises `UsageError` where a link leads nowhere, or the builder is not installed."""
+    """Build the site. Raises `UsageError` if a link is broken, or if the builder is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         stage(Path(folder))
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
@@ -143,7 +143,7 @@ def build(output: Path) -> None:
             said = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
             raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{said}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
-        # What llms.txt names.
+        # The files that llms.txt links.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
 
 

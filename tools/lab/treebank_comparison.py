@@ -1,12 +1,11 @@
-"""Tree-substitution grammars beside the PCFG of the same treebank: scores over several seeds, sizes, learning curves.
+"""Compare tree-substitution grammars with the PCFG of the same treebank: scores over several seeds, sizes, curves.
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --labels 2,4
 
-The treebank is split by order into training, development and test trees. Every run is written to the results as soon
-as it is done, and a run that is there already is not repeated, so an interrupted comparison goes on where it was.
-With `--labels`, TSGs whose labels are divided into sub-labels are scored, too; p is how probable so large a difference
-in F1 from undivided labels would be by chance.
+The treebank is split by order into training, development and test trees. Every run is saved when it is done, and
+saved runs are not repeated, so an interrupted comparison can be continued. With `--labels`, TSGs with split labels
+are also scored; p is the probability of such a difference in F1 from unsplit labels by chance.
 """
 
 import json
@@ -42,7 +41,7 @@ from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
 PCFG, TSG = "PCFG", "TSG"
 BASE_NAMES = {UNIFORM: "P_M", PCFG_BASE: "P_C"}
-"""Base distributions as the paper names them."""
+"""Names of the base distributions in the paper."""
 SAMPLED_MER = "mer, sampled"
 
 
@@ -66,7 +65,7 @@ class Task:
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Learn and score: what the run gave, for the results."""
+    """Learn and score, and return the results."""
     how = Transformations(rare=task.rare)
     trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
@@ -95,7 +94,7 @@ def run(task: Task) -> dict[str, Any]:
 def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
-    """Sample; returns the grammar of the last sweep, its priors, its curve: sweep, log-likelihood, fragments."""
+    """Sample; return the grammar of the last sweep, its priors, and its curve: sweep, log-likelihood, fragments."""
     from hierogram.daemon.learning.kinds.trees import TreeChain, sample_treebank
     from hierogram.samplers.grammar.schedules import Annealing
 
@@ -121,7 +120,7 @@ def sampled_grammar(
 def parsed_scores(
     grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
 ) -> dict[str, Any]:
-    """Score by method, sentences parsed in a second by MER, and how many had no parse.
+    """Score by method; also return sentences per second by MER, and the number without a parse.
 
     The PCFG has its relative frequencies.
     """
@@ -135,7 +134,7 @@ def parsed_scores(
         started = time.perf_counter()
         parsed = exact.parse(words, number, (MER,))
         if number > 0:
-            # The first sentence may wait for the compiler.
+            # The first sentence may include compilation.
             seconds += time.perf_counter() - started
         flat += not parsed.found
         guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
@@ -195,8 +194,7 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 
 
 def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
-    """Log-likelihood and grammar size against sweeps, and F1 against the number of training trees where there is any;
-    as PNG."""
+    """Draw log-likelihood and grammar size against sweeps, and F1 against the number of training trees, as PNG."""
 
     number = 3 if growing else 2
     with drawn(path, 1, number, size=(4.7 * number, 4.2)) as panels:
@@ -222,18 +220,18 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs that are compared."""
+    """The runs to compare."""
 
-    train: Annotated[int, Option("Training trees, the first of the file.", min=1)] = 2000
-    dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", min=0)] = 200
-    test: Annotated[int, Option("Test trees, those after.", min=1)] = 400
-    seeds: Annotated[int, Option("Seeds, from 1.", min=1)] = 5
+    train: Annotated[int, Option("Number of training trees, the first of the file.", min=1)] = 2000
+    dev: Annotated[int, Option("Number of development trees, the next ones, for the learning curve.", min=0)] = 200
+    test: Annotated[int, Option("Number of test trees, the ones after.", min=1)] = 400
+    seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
-    sweeps: Annotated[int, Option("Sweeps after that.", min=0)] = 50
+    sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50
     bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
-    draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", min=0)] = 1000
-    rare: Annotated[int, Option("Words seen that often or less become classes.", min=0)] = 1
-    jobs: Annotated[int, Option("Processes at a time.", min=1)] = 2
+    draws: Annotated[int, Option("Derivations to draw for MPP; 0 omits it.", min=0)] = 1000
+    rare: Annotated[int, Option("Words seen up to this often become classes.", min=0)] = 1
+    jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
     def task(self, trees: str, chain: tuple[str, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
         """Return a run of a base distribution and a seed, 0 for the PCFG, on the first `train` trees.
@@ -248,8 +246,8 @@ class Runs:
 def compare(
     runs: Runs,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
-    results: Annotated[Path, typer.Option(help="Runs, JSON; those that are there are not repeated.")],
-    figure: Annotated[Path | None, typer.Option(help="Learning curves to draw, PNG.")] = None,
+    results: Annotated[Path, typer.Option(help="JSON file of runs; runs in it are not repeated.")],
+    figure: Annotated[Path | None, typer.Option(help="PNG file of learning curves.")] = None,
 ) -> None:
     """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
     trees = str(treebank)

@@ -16,7 +16,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Declared, Option, OptionError, Options, all_plain, as_plain, check, from_plain
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
     GREEN = "green"
 
@@ -28,7 +28,7 @@ class Paint(Options):
     what: Annotated[str, Option("What to paint.", positional=True)]
     coats: Annotated[int, Option("Number of coats.", min=1, max=9)] = 2
     share: Annotated[float | None, Option("Share of water.", above=0, below=1, shown="as it comes")] = None
-    colour: Annotated[Colour, Option("Colour.")] = Colour.RED
+    color: Annotated[Color, Option("Color.")] = Color.RED
     tool: Annotated[str, Option("Tool", values={"brush": "", "roller": "for walls"})] = "brush"
     into: Annotated[Path | None, Option("Tin.", flags=("--into", "-i"), metavar="TIN")] = None
     names: Annotated[tuple[str, ...] | None, Option("Names.")] = None
@@ -87,14 +87,14 @@ def test_a_field_without_a_flag_has_its_default() -> None:
 
 def test_flags_give_fields_of_their_types() -> None:
     made, chosen, loud = run(
-        *("wall", "--coats", "3", "--share", "0.5", "--colour", "green", "--tool", "roller", "-i", "tin"),
+        *("wall", "--coats", "3", "--share", "0.5", "--color", "green", "--tool", "roller", "-i", "tin"),
         *("--names", "a,b", "--twice", "--no-dry", "--loud"),
     )
     wanted = Paint(
         what="wall",
         coats=3,
         share=0.5,
-        colour=Colour.GREEN,
+        color=Color.GREEN,
         tool="roller",
         into=Path("tin"),
         names=("a", "b"),
@@ -143,9 +143,9 @@ def test_command_line_bounds_are_the_declared_ones() -> None:
 
 
 def test_plain_values_survive_a_round_trip() -> None:
-    made = Paint(what="wall", colour=Colour.GREEN, into=Path("tin"), names=("a",))
+    made = Paint(what="wall", color=Color.GREEN, into=Path("tin"), names=("a",))
     plain = as_plain(made)
-    assert json.loads(json.dumps(plain)) == {"what": "wall", "colour": "green", "into": "tin", "names": ["a"]}
+    assert json.loads(json.dumps(plain)) == {"what": "wall", "color": "green", "into": "tin", "names": ["a"]}
     assert from_plain(Paint, plain) == made
     assert set(all_plain(made)) == set(Declared.of(Paint))
 

@@ -56,7 +56,7 @@ def together(others: list[LinkedPair], pair: LinkedPair) -> np.ndarray:
     )
 
 
-def neighbours(others: list[LinkedPair], words: list[int], side: int) -> np.ndarray:
+def neighbors(others: list[LinkedPair], words: list[int], side: int) -> np.ndarray:
     triples: Counter = Counter()
     for pair in others:
         padded = ["<s>", *pair.side(side), "</s>"]
@@ -89,4 +89,4 @@ def features(others: list[LinkedPair], pair: LinkedPair, side: int) -> np.ndarra
     back = (c + v[:, None]) / (np.array(totals) + 1)
     share = 0.02 + (back / back.sum(axis=1, keepdims=True)).sum(axis=0)
     columns = [given.mean(axis=0), given.max(axis=0), (back / v[:, None]).max(axis=0), share, u, [len(own)] * len(own)]
-    return np.column_stack([neighbours(others, own, side), *map(np.log, columns)])
+    return np.column_stack([neighbors(others, own, side), *map(np.log, columns)])

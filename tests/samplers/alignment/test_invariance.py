@@ -36,7 +36,7 @@ CLEAR = 0.002
 SHARED = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 LONG = Corpus([Pair(("a", "b", "a"), ("x", "y", "z"))], {("x", "b"): 0.8, ("z", "a"): 0.3})
 ONE_WORD = Corpus([Pair(("a",), ("x", "y", "x")), Pair(("b",), ("x",))])
-CORPORA = {"pairs that share words": SHARED, "a longer pair, some words favoured": LONG, "one word": ONE_WORD}
+CORPORA = {"pairs that share words": SHARED, "a longer pair, some words favored": LONG, "one word": ONE_WORD}
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 

@@ -62,12 +62,12 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], mos
             rule = Rule(
                 side(source, phrase[0], [gap[0] for gap in gaps]), side(target, phrase[1], [gap[1] for gap in gaps])
             )
-            neighbours = any(isinstance(a, int) and isinstance(b, int) for a, b in pairwise(rule.source))
+            neighbors = any(isinstance(a, int) and isinstance(b, int) for a, b in pairwise(rule.source))
             aligned = any(
                 within(s, phrase[0]) and not any(within(s, gap[0]) or within(t, gap[1]) for gap in gaps)
                 for s, t in links
             )
-            if aligned and not neighbours and len(rule.source) <= most_symbols:
+            if aligned and not neighbors and len(rule.source) <= most_symbols:
                 found.append(rule)
     return found
 

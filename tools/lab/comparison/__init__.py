@@ -1,1 +1,1 @@
-"""Sampled grammars beside the heuristic ones: Table 2 of [CFGŠ14] for any bitext, without translating."""
+"""Comparison of sampled and heuristic grammars: Table 2 of [CFGŠ14] for any bitext, without translation."""

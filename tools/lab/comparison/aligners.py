@@ -1,4 +1,4 @@
-"""Aligners of others: eflomal (Östling & Tiedemann 2016) and fast_align (Dyer et al. 2013), by files of links."""
+"""Other aligners, run on files: eflomal (Östling & Tiedemann 2016) and fast_align (Dyer et al. 2013)."""
 
 import subprocess
 import time
@@ -16,7 +16,9 @@ EFLOMAL, FAST_ALIGN = "eflomal", "fast_align"
 
 
 def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
-    """Write the links of two files by eflomal's model 3, both ways, with its default settings; the seconds it took."""
+    """Write the links of two files by eflomal's model 3 with its default settings, in both directions. Returns the
+    seconds.
+    """
     import eflomal
 
     started = time.perf_counter()
@@ -28,7 +30,7 @@ def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> fl
 
 
 def run_fast_align(source: Path, target: Path, forward: Path, backward: Path) -> None:
-    """Write the links of two files by fast_align with the options that its authors name, both ways."""
+    """Write the links of two files by fast_align with its recommended options, in both directions."""
     both = forward.with_name("both")
     pairs = zip(read_sentences(str(source)), read_sentences(str(target)), strict=True)
     write_lines(both, (f"{one} ||| {other}" for one, other in pairs))
@@ -38,7 +40,7 @@ def run_fast_align(source: Path, target: Path, forward: Path, backward: Path) ->
 
 
 def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -> "Links":
-    """Return links of both ways from files of them: of each target word the source position, or -1, and the reverse."""
+    """Read the link files of both directions: the source position of each target word, or -1, and the reverse."""
     import numpy as np
 
     source, target = sides

@@ -1,4 +1,4 @@
-"""Stored pairs as bitexts of numbers: words in the order of their bytes, so sorted numbers are sorted texts."""
+"""Stored pairs as bitexts of numbers. Words are numbered in byte order, so that sorted numbers are sorted texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ _PAIRS_A_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
-    """Numbers of one side's words; a word that is new gets the next number."""
+    """Numbers of one side's words; a new word gets the next number."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -28,14 +28,14 @@ class Numbering(dict[str, int]):
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the words of texts one after the other, and where each text begins."""
+        """Return the concatenated words of texts, and the start of each text."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
 
 
 class RuleSides(Numbering):
-    """Numbers of the symbols of rules' source sides: words by a numbering, a nonterminal k is -k."""
+    """Numbers of the symbols of rules' source sides: words by a numbering, nonterminal k as -k."""
 
     def __init__(self, words: Numbering) -> None:
         super().__init__([escape_terminal(word) for word in words])
@@ -46,7 +46,7 @@ class RuleSides(Numbering):
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
-    """Stored pairs as numbers."""
+    """Return stored pairs as numbers."""
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     return Bitext(
         *source.flat(row.source for row in rows),
@@ -58,7 +58,7 @@ def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> 
 
 
 class Bitexts:
-    """The snapshot's pairs with derivations as bitexts; counts their words as they pass."""
+    """The snapshot's pairs with derivations as bitexts; counts their words during iteration."""
 
     def __init__(self, snapshot: Snapshot, source: Numbering, target: Numbering) -> None:
         self._snapshot = snapshot

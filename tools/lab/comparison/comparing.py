@@ -1,4 +1,4 @@
-"""The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike; sentences held out."""
+"""Comparison of heuristic and sampled grammars from one snapshot of a store, with held-out sentences."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,18 +25,18 @@ from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, NG
 
 
 def sentence(line: bytes) -> str:
-    """Return a line's tokens, separated by one space; bytes that are not UTF-8 make a word that nothing covers."""
+    """Return a line's tokens separated by single spaces; invalid UTF-8 becomes a word that nothing covers."""
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the sentences of a file that are not empty; raises `InputError` where it cannot be read."""
+    """Return the nonempty sentences of a file. Raises `InputError` if it cannot be read."""
     with open_lines(path) as file:
         return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
 
 
 class HoldingOut(Input):
-    """Files without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
+    """Input files without every `every`-th line, whose source sides are added to `held_out` (0: hold out nothing)."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -45,7 +45,7 @@ class HoldingOut(Input):
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """The lines that are not held out."""
+        """Yield the lines that are not held out."""
         for fields in super().fields:
             if not self._every:
                 yield fields
@@ -75,15 +75,17 @@ _ADMITTED = f"""
     nonterminals <= {HIERO_MAX_NONTERMINALS} AND NOT regexp_matches(source, '{ADJACENT}')
     AND source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}
     AND source_terminals > 0 AND target_terminals > 0"""
-"""Whether a rule's two sides meet Chiang's (2007) constraints."""
+"""SQL condition: a rule's two sides meet Chiang's (2007) constraints."""
 
 Report = Callable[[str, int, int | None], None]
-"""Hears what is being done, how many pairs or rules are done, and of how many (None: unknown)."""
+"""Progress callback: `(activity, pairs or rules done, total or None)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The table: pairs, words, the bound on scope, sentences held out, and a row for each grammar, Hiero's first."""
+    """The comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's
+    first.
+    """
 
     pairs: int
     source_words: int
@@ -105,8 +107,8 @@ def compare(
 ) -> Comparison:
     """Compare the grammars that a store has sampled with the heuristic ones of the same pairs.
 
-    `held_out` are source sentences, tokens separated by one space. Raises `UsageError` where the store has learned
-    nothing, `InputError` where its pairs have to be aligned first.
+    `held_out` are source sentences with tokens separated by single spaces. Raises `UsageError` if the store has not
+    learned, `InputError` if its pairs must be aligned first.
     """
     limits = limits or Limits()
     report = report or (lambda _work, _done, _total: None)
@@ -145,7 +147,7 @@ def _heuristic(
     ngrams: NGrams | None,
     report: Report,
 ) -> list[Measure]:
-    """Hiero's grammar, and the same without singletons whose source side has more than one word [CFGŠ14 §5.4.1]."""
+    """Measure Hiero's grammar, with and without singletons of more than one source word [CFGŠ14 §5.4.1]."""
     shape = grammar.shape
     measures = [Measure(name, max_scope, ngrams) for name in ("Hiero", "no singletons")]
     done = 0
@@ -156,7 +158,7 @@ def _heuristic(
         ):
             _, scopes, _ = read_sources(rows, shape)
             rows = rows[measure.count(scopes)]
-            # Rules of one source side stand together; its n-grams need to be seen once.
+            # Rules of one source side are adjacent, so its n-grams are marked once.
             fresh = np.ones(len(rows), np.bool_)
             fresh[1:] = (rows[1:, : shape.source_words] != rows[:-1, : shape.source_words]).any(axis=1)
             (symbols, starts), _, _ = read_sources(rows[fresh], shape)
@@ -176,7 +178,7 @@ def _sampled(
     ngrams: NGrams | None,
     report: Report,
 ) -> list[Measure]:
-    """Return a sampled grammar, whole and as Hiero admits."""
+    """Measure a sampled grammar, both whole and under Hiero's constraints."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:

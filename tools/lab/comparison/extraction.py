@@ -1,10 +1,11 @@
-"""Hiero's heuristic grammar: every rule that the alignment of a pair allows, within limits [Chiang 2007 §3.2, §3.3].
+"""Hiero's heuristic grammar: every rule that a pair's alignment allows, within limits [Chiang 2007 §3.2, §3.3].
 
-An initial phrase is a pair of spans whose links stay among themselves. Its rules are what is left when at most two
-smaller initial phrases inside it are subtracted. Each initial phrase has a mass of 1, which its rules share equally.
+An initial phrase is a pair of spans that are linked only to each other. Its rules result from subtracting up to two
+smaller initial phrases inside it. Each initial phrase has a mass of 1, which its rules share equally.
 
-Rules are gathered as rows in a buffer of bounded size; what fills it is sorted and put on the disk. Since rows compare
-as the rules' symbols do, one merge of sorted runs brings equal rules together, and all rules of one source side.
+Rules are collected as rows in a buffer of bounded size; a full buffer is sorted and written to disk. Rows have the
+order of the rules' symbols, so merging the sorted runs brings equal rules together, and also all rules of one source
+side.
 """
 
 from collections import deque
@@ -28,11 +29,11 @@ from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 
 PHRASE_WORDS = 10
-"""Words that an initial phrase may have on either side [Chiang 2007]."""
+"""Maximum number of words of an initial phrase on either side [Chiang 2007]."""
 MASS_UNIT = 1 << 32
-"""The mass of one initial phrase: masses are whole numbers, so that sums do not depend on their order."""
+"""The mass of one initial phrase. Masses are integers, so that sums do not depend on their order."""
 FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
-"""Symbols of a row: 0 is no symbol, word number w is FIRST_WORD + w."""
+"""Symbols of a row: 0 is empty, word number w is FIRST_WORD + w."""
 
 _HASH_BITS = np.uint64(0xFFFFFFFF00000000)
 _ENTRY_BITS = np.uint64(0xFFFFFFFF)
@@ -42,7 +43,7 @@ _NONE = -1
 
 
 class ExtractionError(SamplerError, ValueError):
-    """Rules that heuristic extraction has no room for."""
+    """The buffer is too small for the rules of one phrase."""
 
 
 class Limits(NamedTuple):
@@ -50,7 +51,7 @@ class Limits(NamedTuple):
 
     `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
     Without `loose` a phrase begins and ends with aligned words, so that one set of links makes one phrase (Chiang
-    2007); with it, unaligned words at the edges may belong to a phrase or not (Koehn, Och & Marcu 2003).
+    2007). With it, unaligned words at the edges are optional (Koehn, Och & Marcu 2003).
     """
 
     phrase_words: int = PHRASE_WORDS
@@ -59,10 +60,10 @@ class Limits(NamedTuple):
 
 
 class RowShape(NamedTuple):
-    """The packing of a rule into a row of uint64: two symbols a word, source words, target words, then two numbers.
+    """The packing of a rule into a row of uint64: two symbols per word, source words, target words, then two numbers.
 
-    Rows compare, word by word, as the rules' symbols do. `occurrences` and `mass` are the columns of the number of
-    extractions and of their mass in units of 1 / MASS_UNIT.
+    Rows have the order of the rules' symbols. `occurrences` and `mass` are the columns of the number of extractions
+    and of their mass in units of 1 / MASS_UNIT.
     """
 
     source_words: int
@@ -80,9 +81,9 @@ def row_shape(limits: Limits) -> RowShape:
 
 
 class RuleBuffer(NamedTuple):
-    """Rules met since it was emptied, each once: `rows` uint64[capacity, width], a hash table of them in `slots`.
+    """Distinct rules since the last reset: `rows` uint64[capacity, width], with a hash table of them in `slots`.
 
-    A slot is 0, or half a hash and a row's number plus one; `sizes` int64[1] the rows taken.
+    A slot is 0, or half a hash and a row's number plus one. `sizes` int64[1] is the number of rows in use.
     """
 
     slots: NDArray[np.uint64]
@@ -91,7 +92,7 @@ class RuleBuffer(NamedTuple):
 
     @property
     def taken(self) -> NDArray[np.uint64]:
-        """The rows in use, in the order in which their rules were met."""
+        """Return the rows in use, in the order of their first occurrence."""
         return self.rows[: int(self.sizes[0])]
 
 
@@ -103,12 +104,12 @@ class SentencePair(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one pair at a time.
+    """Scratch memory for one pair.
 
-    `reach` int16[4, n]: for each word the lowest and highest partner, source side, then target side (highest < 0:
-    unaligned). `aligned` int16[n+1] the aligned source words before each; `phrases` int16[m, 4] the pair's initial
-    phrases as half-open spans, by source start; `first` int32[n+1] where those of a start begin; `inside` int32[m]
-    the phrases inside one; `packed` uint64[words] the rule at hand.
+    `reach` int16[4, n]: lowest and highest partner of each word, source side, then target side (highest < 0:
+    unaligned). `aligned` int16[n+1]: the number of aligned source words before each. `phrases` int16[m, 4]: the
+    pair's initial phrases as half-open spans, by source start. `first` int32[n+1]: the first phrase of each start.
+    `inside` int32[m]: the phrases inside one. `packed` uint64[words]: the current rule.
     """
 
     reach: NDArray[np.int16]
@@ -128,18 +129,18 @@ def make_buffer(limits: Limits, capacity: int) -> RuleBuffer:
 
 
 def empty_buffer(buffer: RuleBuffer) -> None:
-    """Make the buffer empty."""
+    """Empty the buffer."""
     buffer.slots[:] = 0
     buffer.sizes[0] = 0
 
 
 def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
-    """Room for the longest pair of a bitext."""
+    """Return scratch memory for the longest pair of a bitext."""
     source = int(np.diff(bitext.source_offset).max(initial=1))
     target = int(np.diff(bitext.target_offset).max(initial=1))
     most = limits.phrase_words * source
     if limits.loose:
-        # For each source span, every way to take unaligned target words in at both ends.
+        # For each source span, every way to add unaligned target words at both ends.
         most *= limits.phrase_words * (limits.phrase_words + 1) // 2
     return Scratch(
         np.zeros((4, max(source, target)), np.int16),
@@ -153,7 +154,7 @@ def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
 
 @njit
 def _read_links(bitext, pair, scratch):
-    """Fill `reach` and `aligned` for a pair; its numbers of words."""
+    """Fill `reach` and `aligned` for a pair, and return its numbers of words."""
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
     target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
     reach = scratch.reach
@@ -176,7 +177,7 @@ def _read_links(bitext, pair, scratch):
 
 @njit
 def _initial_phrases(bitext, pair, limits, scratch):
-    """Fill `phrases` and `first` with the initial phrases of a pair; their number."""
+    """Fill `phrases` and `first` with the initial phrases of a pair, and return their number."""
     words, target_words = _read_links(bitext, pair, scratch)
     reach = scratch.reach
     longest = limits.phrase_words
@@ -203,7 +204,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
                     back_low = min(back_low, np.int64(reach[2, t]))
                     back_high = max(back_high, np.int64(reach[3, t]))
             if back_low < i:
-                # A longer span from here has the same link to a word before it.
+                # A longer span from here has the same link to an earlier word.
                 break
             if back_high > j:
                 continue
@@ -228,7 +229,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
 
 @njit
 def _phrases_inside(scratch, phrase):
-    """Fill `inside` with the initial phrases inside one, itself left out; their number."""
+    """Fill `inside` with the initial phrases inside one, except itself, and return their number."""
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
@@ -242,7 +243,7 @@ def _phrases_inside(scratch, phrase):
 
 @njit_inline
 def _fits(scratch, limits, phrase, one, other):
-    """Return whether a phrase without the phrases `one` and `other` (or _NONE) in it, in source order, makes a rule."""
+    """Return whether removing the phrases `one` and `other` (or _NONE), in source order, from a phrase gives a rule."""
     phrases = scratch.phrases
     symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
     aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
@@ -261,7 +262,7 @@ def _fits(scratch, limits, phrase, one, other):
 
 @njit_inline
 def _span(phrases, phrase, column):
-    """Return the span of a phrase on the side whose start stands in a column; one that no word begins for _NONE."""
+    """Return the span of a phrase on the side whose start is in a column; for _NONE a span that no word starts."""
     if phrase < 0:
         return np.int64(_NONE), np.int64(_NONE)
     return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
@@ -269,7 +270,7 @@ def _span(phrases, phrase, column):
 
 @njit_inline
 def _pack_side(packed, word, words, span, one, other):
-    """Pack one side of a rule from packed word `word` on: the words of a span (start, end) with up to two gaps."""
+    """Pack one side of a rule, from packed word `word` on: the words of a span (start, end) with up to two gaps."""
     place = 0
     position = span[0]
     while position < span[1]:
@@ -291,7 +292,7 @@ def _pack_side(packed, word, words, span, one, other):
 
 @njit_inline
 def _ends_at(buffer, slot, key):
-    """Return whether a slot is free, or that of the rule `key`: its hash, its packed symbols, and their words."""
+    """Return whether a slot is free or contains the rule `key`: its hash, its packed symbols, and their words."""
     value = buffer.slots[slot]
     if value == _EMPTY:
         return True
@@ -306,7 +307,7 @@ def _ends_at(buffer, slot, key):
 
 @njit
 def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
-    """Enter a rule into the buffer, which has room for it."""
+    """Add a rule to the buffer, which must have room for it."""
     packed = scratch.packed
     packed[:] = 0
     phrases = scratch.phrases
@@ -359,7 +360,7 @@ def _enter_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass
 
 @njit
 def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
-    """Enter the rules of the pairs from a phrase of one on, until all is done or the buffer could overflow."""
+    """Add the rules of the pairs from a given phrase on, until all are done or the buffer might overflow."""
     while pair < last:
         phrases = _initial_phrases(bitext, pair, limits, scratch)
         sentences = SentencePair(
@@ -382,17 +383,17 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
 
 
 class RulePosition(NamedTuple):
-    """The place where an extraction goes on: a pair of the bitext, and an initial phrase of the pair."""
+    """The position at which an extraction continues: a pair of the bitext, and an initial phrase of the pair."""
 
     pair: int = 0
     phrase: int = 0
 
 
 def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: RulePosition) -> RulePosition:
-    """Enter rules into the buffer from a place on; returns the place after them, behind the last pair when all is done.
+    """Add rules to the buffer from a position on; return the next position, after the last pair if all is done.
 
-    It stops early where the buffer has no room for the rules of the next phrase: empty it and call again. Raises
-    `ExtractionError` where even an empty buffer has no room.
+    It stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
+    `ExtractionError` if even an empty buffer has no room.
     """
     last = len(bitext.source_offset) - 1
     after = RulePosition(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
@@ -409,11 +410,11 @@ RULES_A_BLOCK = 1 << 16
 _SYMBOL = np.uint64(0xFFFFFFFF)
 _DECIMALS = 10_000
 _NOTATION = 16
-"""Bytes that a nonterminal, a bar or a count take at most."""
+"""Upper bound on the bytes of a nonterminal, a bar or a count."""
 
 
 def sorted_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
-    """Return a copy of the rows in the order of their symbols."""
+    """Return a sorted copy of the rows, in the order of their symbols."""
     order = np.argsort(rows[:, 0], kind="stable")
     _sort_ties(rows, order, np.empty_like(order), shape.symbol_words)
     return rows[order]
@@ -421,7 +422,7 @@ def sorted_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]
 
 @njit_inline
 def _is_before(a, b, words):
-    """Return whether row `a` comes before row `b` by its first words."""
+    """Return whether row `a` precedes row `b` by its first words."""
     for k in range(words):
         if a[k] != b[k]:
             return a[k] < b[k]
@@ -430,7 +431,7 @@ def _is_before(a, b, words):
 
 @njit
 def _sort_ties(rows, order, spare, words):
-    """Sort each stretch of `order` whose rows have the same first word, by merging ever longer stretches."""
+    """Sort each group of `order` whose rows have the same first word, by bottom-up merge sort."""
     begin = 0
     while begin < len(order):
         end = begin + 1
@@ -457,10 +458,10 @@ def _sort_ties(rows, order, spare, words):
 
 
 class Merge(NamedTuple):
-    """Sorted runs that lie one after the other in `rows` uint64[n, width], on their way into one.
+    """Concatenated sorted runs in `rows` uint64[n, width], and the state of merging them.
 
-    `heads`, `ends` int64[runs]: what is left of each run; `heap` int64[runs] the runs that are not at their end, as a
-    heap with the smallest row first, and `size` int64[1] how many they are.
+    `heads`, `ends` int64[runs]: the remaining part of each run. `heap` int64[runs]: the unfinished runs, as a heap
+    with the smallest row first, and `size` int64[1] their number.
     """
 
     rows: NDArray[np.uint64]
@@ -472,7 +473,7 @@ class Merge(NamedTuple):
 
 @njit
 def _sink(merge, place, words):
-    """Put the run at a place of the heap where it belongs below it."""
+    """Sift the run at a position of the heap down to its place."""
     heap = merge.heap
     while True:
         child = 2 * place + 1
@@ -490,7 +491,7 @@ def _sink(merge, place, words):
 
 @njit
 def _merge_some(merge, shape, merged):
-    """Fill `merged` with the next rules, each once; how many. Every rule's rows are taken together."""
+    """Fill `merged` with the next distinct rules, and return their number. All rows of a rule are merged."""
     words = shape.symbol_words
     found = 0
     while merge.size[0] > 0:
@@ -520,7 +521,7 @@ def _make_heap(merge, words):
 
 
 def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowShape) -> Merge:
-    """Return the merge of sorted runs that end at `ends` int64[runs], each where the next one begins."""
+    """Start merging sorted runs that end at `ends` int64[runs], each where the next one begins."""
     heads = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
     filled = np.flatnonzero(heads < ends).astype(np.int64)
     merge = Merge(rows, heads, ends.copy(), filled, np.array([len(filled)], np.int64))
@@ -529,14 +530,14 @@ def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowSha
 
 
 def merge_some(merge: Merge, shape: RowShape, most: int) -> NDArray[np.uint64]:
-    """At most n further rules as rows, each once, with its sums; none at the end."""
+    """Return up to `most` further rules as rows, each once, with its sums; none at the end."""
     merged = np.empty((most, shape.width), np.uint64)
     return merged[: _merge_some(merge, shape, merged)]
 
 
 @njit_inline
 def symbol_at(row, word, place):
-    """Symbol number `place` of the side that begins at a packed word of a row."""
+    """Return symbol number `place` of the side that begins at a packed word of a row."""
     packed = row[word + (place >> 1)]
     return np.int64(packed & _SYMBOL) if place & 1 else np.int64(packed >> _HALF)
 
@@ -568,7 +569,7 @@ def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
 
 @njit_inline
 def scope_and_words(symbols, start, end):
-    """Scope and words of a side of symbols, nonterminals below 0 [Hopkins & Langmead 2010]; see `rules.side_scope`."""
+    """Return scope and words of a side, with nonterminals below 0 [Hopkins & Langmead 2010]; see `rules.side_scope`."""
     scope = 0
     words = 0
     after_nonterminal = 1
@@ -583,7 +584,7 @@ def scope_and_words(symbols, start, end):
 
 
 def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source sides of rows, their scopes int32[n], and how many words they have, int32[n]."""
+    """Return the source sides of rows, their scopes int32[n], and their numbers of words int32[n]."""
     symbols = np.empty(2 * shape.source_words * len(rows), np.int32)
     starts = np.empty(len(rows) + 1, np.int64)
     scopes, terminals = np.empty((2, len(rows)), np.int32)
@@ -619,7 +620,7 @@ def _put_lines(rows, shape, source, target, buffer):
         position = _put_text(buffer, position, row, 0, 2 * shape.source_words, source)
         places = 2 * (shape.symbol_words - shape.source_words)
         position = _put_text(buffer, position, row, shape.source_words, places, target)
-        # The mass to four decimals, without zeros at the end.
+        # The mass to four decimals, without trailing zeros.
         whole = np.int64(row[shape.mass]) // MASS_UNIT
         rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
         if rest == _DECIMALS:
@@ -641,17 +642,17 @@ def _put_lines(rows, shape, source, target, buffer):
 
 
 def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, target: Spellings) -> bytes:
-    """Rows as lines `source ||| target ||| mass`, UTF-8, in the notation of rules; masses to four decimals."""
+    """Return rows as UTF-8 lines `source ||| target ||| mass` in the notation of rules; masses to four decimals."""
     longest = max(_NOTATION, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
     buffer = np.empty(len(rows) * (2 * shape.symbol_words + 3) * (longest + 1), np.uint8)
     return buffer[: _put_lines(rows, shape, source, target, buffer)].tobytes()
 
 
 class HeuristicGrammar:
-    """The rules of the bitexts that are added to it; a context manager that leaves nothing on the disk.
+    """The rules of the bitexts added to it; a context manager that deletes its temporary files.
 
-    `rules_a_buffer` rules are held in memory by each of `threads` threads. Raises `ExtractionError`, when pairs are
-    added, where one phrase has more rules than that.
+    Each of `threads` threads holds `rules_a_buffer` rules in memory. Adding pairs raises `ExtractionError` if one
+    phrase has more rules than that.
     """
 
     def __init__(self, limits: Limits | None = None, threads: int = 2, rules_a_buffer: int = RULES_A_BUFFER) -> None:
@@ -676,7 +677,7 @@ class HeuristicGrammar:
         self._file.close()
 
     def add(self, bitexts: Iterable[Bitext], report: Callable[[int], None] | None = None) -> None:
-        """Add the rules of bitexts, which are read ahead by a few; `report` hears the pairs done."""
+        """Add the rules of bitexts, which are prefetched; `report` gets the number of pairs done."""
         done = 0
         with ThreadPoolExecutor(self._threads) as pool:
             pending: deque[Future[int]] = deque()
@@ -713,7 +714,7 @@ class HeuristicGrammar:
             self._ends.append(len(rows) + (self._ends[-1] if self._ends else 0))
 
     def blocks(self) -> Iterator[NDArray[np.uint64]]:
-        """Yield the rules as rows, each once, in the order of their symbols."""
+        """Yield the distinct rules as rows, in the order of their symbols."""
         total = self._ends[-1] if self._ends else 0
         if not total:
             return

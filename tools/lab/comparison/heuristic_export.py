@@ -1,7 +1,7 @@
-"""Heuristic grammars as files, in any format of exports, so that decoders can use them like any other.
+"""Heuristic grammars as files in any export format, so that decoders can use them like any other grammar.
 
-Extraction keeps no links inside rules. For lexical weights each target word is linked to the source word of the rule
-that it is likeliest to translate, where the pairs link the two at all.
+Extraction keeps no links inside rules. For lexical weights each target word is linked to the rule's source word that
+most probably translates to it, if the pairs ever link the two.
 """
 
 import re
@@ -29,14 +29,14 @@ from hierogram.tools.lab.comparison.extraction import MASS_UNIT, HeuristicGramma
 from hierogram.tools.lab.comparison.pruning import Pruning, chosen_rules, hashed
 
 UNITS = 10_000
-"""Counts are whole numbers of such parts."""
+"""Counts are integers in these units."""
 
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
 _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
 _NO_WORD = "\x01"
-"""What no sentence holds: the lines of corpora have no control characters."""
+"""A word that no sentence contains: corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
@@ -48,11 +48,11 @@ def export_heuristic(
     singletons: bool = True,
     pruning: Pruning | None = None,
 ) -> tuple[int, list[int]]:
-    """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
+    """Write the heuristic grammar of a store's pairs to a new file, with the format's glue rules next to it.
 
-    Without `singletons` rules are left out that are seen once and whose source side has more than one word. Returns
-    how many rules were written, and the number of rules of the whole grammar of scope 0, 1, …
-    Filters are those of exports; the alignment is not among them. Raises `ExtractionError`.
+    Without `singletons`, rules that occur once and have more than one source word are omitted. Returns the number of
+    rules written, and the numbers of rules of the whole grammar of scope 0, 1, … Export filters apply, except those
+    on alignments. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
@@ -69,7 +69,7 @@ def export_heuristic(
             gathered = _Gathered(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
-            # As exports have it.
+            # Numbered as in exports.
             rules.run("""
                 CREATE VIEW rules AS
                 SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
@@ -88,7 +88,7 @@ def export_heuristic(
 
 
 def _link(rules: Scratch) -> None:
-    """Give the rules that are kept links: of each target word to the source word that it is likeliest to translate."""
+    """Link each target word of the kept rules to the source word that most probably translates to it."""
 
     def placed(side: str) -> str:
         return f"""
@@ -114,10 +114,10 @@ def _link(rules: Scratch) -> None:
 
 
 class _Gathered:
-    """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
+    """The rules of a heuristic grammar as blocks; with a test set, only those with all source words in it.
 
-    What the others count with the same target sides is one rule more for each, and one for all that is left, which can
-    match nothing: probabilities are among all rules. `by_scope` counts all.
+    The other rules with the same target sides are counted as one dummy rule for each target side, and all remaining
+    ones as one rule that cannot match: probabilities are relative to all rules. `by_scope` counts all.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class _Gathered:
         return ["\n".join(map(str, column)) for column in columns]
 
     def others(self) -> Iterator[Block]:
-        """Yield what rules that were left out count with the target sides of the others."""
+        """Yield dummy rules with the counts of omitted rules that share a target side with the others."""
         if not self._kept:
             return
         hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
@@ -225,7 +225,7 @@ class _Gathered:
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether each side has no other words, bool[n]."""
+    """Return for each side whether all its words are known, bool[n]."""
     strange = np.zeros(len(symbols) + 1, np.int64)
     words = symbols >= 0
     strange[1:][words] = ~known[symbols[words]]

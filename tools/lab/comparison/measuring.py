@@ -1,4 +1,4 @@
-"""Measures of a grammar while its rules pass: rules by scope, covered n-grams, compressed size."""
+"""Streaming measurements of a grammar: rules by scope, covered n-grams, compressed size."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,10 +20,10 @@ _ONE = np.uint64(1)
 
 
 class NGrams(NamedTuple):
-    """The n-grams of a text up to some n, known by 128-bit hashes.
+    """The n-grams of a text up to some n, identified by 128-bit hashes.
 
-    `rows` uint64[capacity, 4] maps hashes to entries; `sizes` int32[e] is each entry's n, `counts` int64[e] how often
-    it occurs; `longest` the largest n, `taken` int64[1] the number of entries.
+    `rows` uint64[capacity, 4] maps hashes to entries; `sizes` int32[e] is each entry's n, `counts` int64[e] its
+    occurrences; `longest` is the largest n, `taken` int64[1] the number of entries.
     """
 
     rows: NDArray[np.uint64]
@@ -35,7 +35,7 @@ class NGrams(NamedTuple):
 
 @njit_inline
 def _extended(high, low, symbol):
-    """Return the hash of an n-gram with one more word; (0, 0) is the empty one's."""
+    """Return the hash of an n-gram extended by a word; the empty n-gram has (0, 0)."""
     high = mix(high + np.uint64(symbol) * GOLDEN + _ONE)
     low = mix(low * _STEP + high)
     return high, low
@@ -59,7 +59,7 @@ def _enter(symbols, starts, ngrams):
 
 
 def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> NGrams:
-    """Count the n-grams, n up to `longest`, of sentences in numbers that begin at `starts` int64[sentences + 1]."""
+    """Count the n-grams, n up to `longest`, of numbered sentences that begin at `starts` int64[sentences + 1]."""
     most = len(symbols) * longest
     capacity = capacity_for(most, 1 << 4)
     ngrams = NGrams(
@@ -86,13 +86,13 @@ def mark_covered(symbols, starts, ngrams, covered):
                 high, low = _extended(high, low, symbols[begin + n])
                 row = find(ngrams.rows, high, low)
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
-                    # No longer one that begins so is among them either.
+                    # No longer n-gram with this prefix is in the table either.
                     break
                 covered[np.int64(ngrams.rows[row, _ENTRY])] = True
 
 
 def coverage(ngrams: NGrams, covered: NDArray[np.bool_]) -> list[float]:
-    """For n = 1, 2, … the share of the text's n-grams, repeats counted, that are covered; 0 where there are none."""
+    """Return for n = 1, 2, … the covered share of the text's n-grams, counting repeats; 0 if there are none."""
     shares = []
     for n in range(1, ngrams.longest + 1):
         chosen = ngrams.sizes == n
@@ -105,10 +105,10 @@ def coverage(ngrams: NGrams, covered: NDArray[np.bool_]) -> list[float]:
 class GrammarFigures:
     """A row of the table.
 
-    `rules_by_scope` counts the rules of scope 0, 1, …, up to the bound of the comparison, `rules` all of them,
-    `left_out` those beyond the bound; `ratio` is `rules` over those of the first grammar; `covered` the shares of the
-    held-out source n-grams, n = 1, 2, …, that occur as neighbouring words of some source side (empty without held-out
-    text); `bytes` the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
+    `rules_by_scope` counts the rules of scope 0, 1, …, up to the maximum of the comparison, `rules` all of them,
+    `left_out` those beyond it. `ratio` is `rules` over those of the first grammar. `covered` are the shares of the
+    held-out source n-grams, n = 1, 2, …, that occur as adjacent words of some source side (empty without held-out
+    text). `bytes` is the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
     """
 
     name: str
@@ -121,7 +121,7 @@ class GrammarFigures:
 
 
 class Measure:
-    """A grammar as far as it has passed; rules of a scope above `max_scope` are only counted."""
+    """Accumulated figures of a grammar; rules of a scope above `max_scope` are only counted."""
 
     def __init__(self, name: str, max_scope: int, ngrams: NGrams | None) -> None:
         self.name = name
@@ -134,23 +134,23 @@ class Measure:
         self._bytes = 0
 
     def count(self, scopes: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Count rules by scope; which of them belong to the grammar."""
+        """Count rules by scope, and return which of them belong to the grammar."""
         within: NDArray[np.bool_] = scopes <= self.max_scope
         self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
         self._left_out += int(np.count_nonzero(~within))
         return within
 
     def cover(self, symbols: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
-        """See the source sides of rules of the grammar (each once is enough)."""
+        """Mark the n-grams of source sides of the grammar (each once is enough)."""
         if self._ngrams is not None:
             mark_covered(symbols, starts, self._ngrams, self._covered)
 
     def write(self, lines: bytes) -> None:
-        """Take the lines of rules of the grammar."""
+        """Add the lines of rules of the grammar."""
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, of: int | None = None) -> GrammarFigures:
-        """Return the table's row, `of` being the rules of the first grammar (None: this is the first). Call it once."""
+        """Return the table's row; call it once. `of` is the first grammar's number of rules, None for the first."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

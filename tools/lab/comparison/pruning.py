@@ -1,11 +1,11 @@
-"""Heuristic grammars made smaller: which of their rules stay, by mass, by significance, or by entropy.
+"""Pruning of heuristic grammars by mass, by significance, or by entropy.
 
-Significance [Johnson et al. 2007]: Fisher's exact test of how improbable it is that a rule's sides are extracted
-together as often as they are, if extraction put source and target sides together by chance.
+Significance [Johnson et al. 2007]: Fisher's exact test of the number of joint extractions of a rule's sides, if
+extraction paired source and target sides at random.
 
-Entropy [Zens, Stanton & Xu 2012]: what is lost where a rule leaves and others do its work,
-p(f, e) (ln p(e|f) - ln p'(e|f)). p' is the probability of the best two rules that make the same sides: one that stands
-in the place of a nonterminal of the other, or one beside the other, in order.
+Entropy [Zens, Stanton & Xu 2012]: the loss from replacing a rule by others, p(f, e) (ln p(e|f) - ln p'(e|f)). p' is
+the probability of the best two rules that compose the same sides: either one substituted for a nonterminal of the
+other, or two in sequence.
 """
 
 from typing import Any, NamedTuple
@@ -27,14 +27,14 @@ from hierogram.tools.lab.comparison.extraction import (
 
 MASS, SIGNIFICANCE, ENTROPY = "mass", "significance", "entropy"
 LEAST = -23.0
-"""ln p' where no two rules make the same sides: about ln 1e-10."""
+"""ln p' if no two rules compose the same sides: about ln 1e-10."""
 _EMPTY = np.uint64(0)
 _ROOM = 32
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Pruning(NamedTuple):
-    """The best `rules` of a heuristic grammar up to a scope, by what is named."""
+    """The best `rules` rules of a heuristic grammar up to a scope, by the named criterion."""
 
     by: str
     rules: int
@@ -42,7 +42,7 @@ class Pruning(NamedTuple):
 
 
 def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return which of a grammar's rules, in their order, stay; of those that are as good some that are evenly drawn."""
+    """Return for each rule whether it is kept; among equally good ones, an evenly spaced selection is kept."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
@@ -77,14 +77,14 @@ def hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _places(values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the place of each value among the different ones."""
+    """Return the rank of each value among the distinct ones."""
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)
 
 
 def significance(
     together: NDArray[np.int64], of_source: NDArray[np.int64], of_target: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return -ln of the probability that sides that come so often come together so often, or more, by chance."""
+    """Return -ln of the probability that sides with these frequencies occur together at least this often by chance."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
@@ -94,14 +94,16 @@ def significance(
 
 
 class _Table(NamedTuple):
-    """Rules by a hash of their symbols, 0 for none, and ln p of each."""
+    """Hash table of rules by their symbols (0 for empty), and ln p of each."""
 
     codes: NDArray[np.uint64]
     logs: NDArray[np.float64]
 
 
 class _Sides(NamedTuple):
-    """Room for a rule at hand: its symbols, and those of a part of it; `sizes` int64[2] of source and target side."""
+    """Scratch memory for the current rule: its symbols, and those of a part; `sizes` int64[2] of source and target
+    side.
+    """
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -109,7 +111,7 @@ class _Sides(NamedTuple):
 
 
 def composed(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
-    """Return ln p' of each row, by ln p of all rows, float64[n]: `LEAST` where no two rows make it."""
+    """Return ln p' of each row from ln p of all rows, float64[n]: `LEAST` if no two rows compose it."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
@@ -137,7 +139,7 @@ def _fill(rows, logs, shape, table, room):
 
 @njit
 def _unpack(row, shape, room):
-    """Put the symbols of a row into `symbols`, source and target side."""
+    """Unpack the source and target symbols of a row into `symbols`."""
     for side in range(2):
         first = 0 if side == 0 else shape.source_words
         last = shape.source_words if side == 0 else shape.symbol_words
@@ -152,9 +154,10 @@ def _unpack(row, shape, room):
 
 @njit
 def _part(room, source, target, source_gap, target_gap):
-    """Return the code of the rule that spans of the rule at hand make, a span within each being a nonterminal.
+    """Return the code of the rule made from spans of the current rule, with a nonterminal for a span inside each.
 
-    Nonterminals are numbered in source order, as in grammars. 0: it has none of them on one side alone, or too many.
+    Nonterminals are numbered in source order, as in grammars. 0: one of them is on one side only, or there are too
+    many.
     """
     numbers = room.numbers
     numbers[:] = 0
@@ -199,7 +202,7 @@ def _part(room, source, target, source_gap, target_gap):
 
 @njit_inline
 def _log_of(table, code):
-    """Return ln p of the rule with the code; 1 where there is none."""
+    """Return ln p of the rule with the code; 1 if there is none."""
     if code == _EMPTY:
         return 1.0
     mask = mask_of(table.codes)

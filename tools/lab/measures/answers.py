@@ -1,4 +1,4 @@
-"""Pages and services of a daemon: milliseconds from a request to its whole answer, on this machine."""
+"""Measure pages and services of a daemon: milliseconds from a request to its complete response, on this machine."""
 
 import http.client
 import json
@@ -44,29 +44,31 @@ _LOOK_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Searches, rule pages and word pages of a store of many rules, on SQLite, and on a named empty Postgres database.
+    """Measure search, rule and word pages of a store of many rules, on SQLite and on an empty Postgres database, if
+    given.
 
-    Rules are drawn evenly, sides and words from them: so words come as often as they stand in rules, and the most
-    frequent ones, which take longest, come most.
+    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules, and the most
+    frequent ones, which take longest, are drawn most.
     """
     return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
 
 
 def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield stores of many rules, by name and URL, with what they hold: on SQLite, and on a named Postgres database.
+    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on the Postgres database, if
+    given.
 
-    Raises `UsageError` where that holds a store.
+    Raises `UsageError` if the database already contains a store.
     """
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if corpus.postgres:
             urls["postgres"] = corpus.postgres
             with suppress(StoreMissingError), Reader(urls["postgres"]):
-                raise UsageError("the database holds a store already: name one without")
+                raise UsageError("the database already contains a store: name an empty one")
         for name, url in urls.items():
             made = generate(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
-                # It looks at its tables now, as it does by itself a minute later.
+                # Postgres analyzes its tables now, as it would by itself a minute later.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
                 with engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM ANALYZE")
@@ -75,7 +77,7 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
 
 
 def browsed(store: str) -> str:
-    """Show a store's pages from a thread as long as the process lives; returns the address."""
+    """Serve a store's pages from a thread for the life of the process, and return the address."""
     addresses: SimpleQueue[str] = SimpleQueue()
     threading.Thread(
         target=browse, args=(store, _PATIENT, lambda _url, address: addresses.put(address)), daemon=True
@@ -93,7 +95,7 @@ def _ask_all(url: str, seed: int) -> Figures:
         connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
-        # Templates are compiled, and what the database keeps in memory is there, after some questions.
+        # The first requests compile templates and fill the database's cache.
         for _, place in questions[: len(questions) // 10]:
             _ask(connection, "GET", place, **_HTML)
         for name, place in questions:
@@ -114,7 +116,7 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Kinds of pages and addresses, in turn: words, phrases and whole sides, in each order; rules; words."""
+    """Yield kinds of pages and their URLs in turn: words, phrases and whole sides in each order; rules; words."""
     asked = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
@@ -138,7 +140,7 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
 
 
 class _Quiet:
-    """A daemon that only answers: it has no pair that anyone could change."""
+    """A daemon that only answers and has no pair to change."""
 
     def __init__(self, store: Store) -> None:
         self.store = GrammarStore(store)
@@ -158,7 +160,7 @@ class _Quiet:
 
 @contextmanager
 def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
-    """A connection to a server of the store, which ends afterwards."""
+    """Yield a connection to a server of the store, which ends afterwards."""
     loop = HttpLoop(_Quiet(store), lambda: _PATIENT)
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
@@ -176,8 +178,10 @@ def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
 
 
 def measure_services(corpus: Corpus) -> Figures:
-    """Milliseconds a pair of `POST /v1/align`, one and fifty at a time, beside the links of the whole corpus; and those
-    of `GET /v1/evidence` on a store of many rules, on SQLite, and on a named empty Postgres database.
+    """Measure `POST /v1/align`, with one and fifty pairs per request, and `GET /v1/evidence`, in milliseconds.
+
+    Alignments are compared with the links of the whole corpus. Evidence is measured on a store of many rules, on
+    SQLite and on an empty Postgres database, if given.
     """
     with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
         with Input(corpus.files(folder)) as source:
@@ -192,7 +196,7 @@ def _measure_evidence(corpus: Corpus) -> Figures:
     places = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
     for name, url, made in _generated(corpus):
         with open_store(url) as store, _asked(store) as connection:
-            # What the first requests load and read stays in memory.
+            # The first requests load data into memory.
             for place in places[: len(places) // 5]:
                 _ask(connection, "GET", place)
             taken = [_ask(connection, "GET", place) for place in places]
@@ -206,7 +210,7 @@ def _measure_evidence(corpus: Corpus) -> Figures:
 
 
 def _sentences(corpus: Corpus) -> list[str]:
-    """Sentences that no pair has: the first half of one of the corpus, and the second half of another."""
+    """Return sentences that no pair has: the first half of one in the corpus, and the second half of another."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     found = []
@@ -221,7 +225,7 @@ def _measure_aligning(store: Store) -> Figures:
     pairs = [{"source": row.source, "target": row.target} for row in rows]
     lots = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
     with _asked(store) as connection:
-        # Kernels are loaded by the first request.
+        # The first request loads kernels.
         _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
         alone = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
         together = [_ask(connection, "POST", "/v1/align", **_pairs(lot)) / len(lot) for lot in lots]
@@ -240,7 +244,7 @@ def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _ask(connection: http.client.HTTPConnection, method: str, place: str, **request: Any) -> float:
-    """Return milliseconds until the whole answer is there."""
+    """Return the milliseconds until the complete response."""
     started = time.perf_counter()
     connection.request(method, place, **request)
     answer = connection.getresponse()

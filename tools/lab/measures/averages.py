@@ -1,10 +1,10 @@
-"""Compare expected uses with those of a long run: averages over sweeps, against means over retained draws.
+"""Compare expected uses with a long run: averages over sweeps, against means over retained draws.
 
 python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Of the rules with half a use or more it says how many both have: their share of each grammar's rules and of their uses
-(means), and of the rules that either has (Jaccard). With --kept, what pairs keep after n sweeps of one chain is
-compared with the exact sums of the same draws.
+For rules with at least half a use it prints the overlap: the shared rules' part of each grammar's rules and of their
+uses (means), and of the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one
+chain are compared with the exact sums of the same draws.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,21 +43,21 @@ class Uses(NamedTuple):
 
 
 def _entries(averages: Averages, taken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """Return the pair of each entry that is taken, and the entries."""
+    """Return the pair of each entry in use, and the entries."""
     pairs = np.repeat(np.arange(len(taken)), taken)
     places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
     return pairs, averages.entry[places]
 
 
 def _added(parts: Sequence[Uses]) -> Uses:
-    """Return the sums of each rule over the parts."""
+    """Return the sum of each rule over the parts."""
     keys, rule = np.unique(np.concatenate([part.keys for part in parts]), axis=0, return_inverse=True)
     sums = np.bincount(rule.ravel(), np.concatenate([part.means for part in parts]), len(keys))
     return Uses(keys, sums.astype(np.float64))
 
 
 def averaged_uses(averages: Averages) -> Uses:
-    """Return what the averages expect, of all pairs together, all entries counted."""
+    """Return the expected uses of all pairs together, counting all entries."""
     pairs, entry = _entries(averages, averages.taken)
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     mask = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -68,7 +68,7 @@ def averaged_uses(averages: Averages) -> Uses:
 
 
 def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both means of each rule that either has."""
+    """Return both means of each rule in the union."""
     keys, rule = np.unique(np.concatenate((one.keys, other.keys)), axis=0, return_inverse=True)
     rule = rule.ravel()
     first, second = np.zeros(len(keys)), np.zeros(len(keys))
@@ -78,7 +78,7 @@ def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
-    """Return what two grammars share of rules with half a use or more: rules, uses, and Jaccard."""
+    """Return the overlap of two grammars for rules with at least half a use: rules, uses, and Jaccard."""
     first, second = together(one, other)
     here, there = first >= _LEAST, second >= _LEAST
     both = here & there
@@ -90,8 +90,10 @@ def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
 def sweeping(
     batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
 ) -> Iterator[tuple[int, ChainState, Model]]:
-    """Yield each sweep of a chain by the default schedule: how many it has had after burn-in (below 1: none), its state
-    and its model. `replaced` may begin the averages again before a sweep."""
+    """Yield each sweep of a chain by the default schedule: sweeps since burn-in (below 1: none), state and model.
+
+    `replaced` may reset the averages before a sweep.
+    """
     model = model_over(batch)
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, RANDOM)
@@ -110,7 +112,7 @@ def sweeping(
 
 
 def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
-    """Return what a chain says after n sweeps, by name: averages after powers of two, and thinned draws."""
+    """Return estimates of a chain of n sweeps by name: averages after powers of two, and thinned draws."""
     draws = empty_table(batch.longest_rule)
     found: dict[str, Uses] = {}
     for averaged, state, model in sweeping(batch, corpus, seed, sweeps):
@@ -134,7 +136,7 @@ def _pair_uses(averages: Averages) -> Uses:
 
 
 def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, Uses]:
-    """The averages of a chain at its end, and its sums; `exact`: begun again before a rule is let go, and added up."""
+    """Return the averages of a chain at its end, and its sums; `exact`: reset before a rule is dropped, and summed."""
     room = 4 * np.diff(empty_averages(batch).first)
     parts: list[Uses] = []
 
@@ -149,7 +151,7 @@ def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact
     return averages, _added([*parts, _pair_uses(averages)])
 
 
-def _say_what_is_kept(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:
+def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:
     averages, kept = sums_of_chain(batch, corpus, seed, sweeps, exact=False)
     _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
     size = len(write_averages(averages).content) / batch.size
@@ -166,19 +168,19 @@ def _say_what_is_kept(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> N
 
 
 def main(
-    source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
+    source: Annotated[Path, typer.Argument(help="Source sides, one sentence per line.")],
     target: Annotated[Path, typer.Argument(help="Target sides.")],
     alignment: Annotated[Path, typer.Argument(help="Links.")],
-    pairs: Annotated[int, typer.Option(help="Pairs to take.")] = 3_000,
+    pairs: Annotated[int, typer.Option(help="Use only the first N pairs.")] = 3_000,
     sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
-    kept: Annotated[bool, typer.Option("--kept", help="Compare what pairs keep with exact sums.")] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="Compare kept averages with exact sums.")] = False,
 ) -> None:
     """Compare averages over sweeps with means over draws, or with exact sums."""
     corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, seed=seed, threads=1)
     batch = read_batch(corpus)
     if kept:
-        _say_what_is_kept(batch, corpus, seed, sweeps)
+        _print_kept_uses(batch, corpus, seed, sweeps)
         return
     one, other = (chain(batch, corpus, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]

@@ -1,9 +1,9 @@
-"""Compare pairs that are sampled in blocks and one after the other, against the number of pairs.
+"""Compare sampling in blocks with sequential sampling, by number of pairs.
 
 python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
-Corpora of each size are cut from the bitext, neighboring pairs each. Every one is sampled by two chains in sequence and
-by two in blocks of one pair, 64 a round: what the store does at 1,024 pairs, also below that number.
+Corpora of each size are cut from the bitext, with neighboring pairs each. Each is sampled by two sequential chains
+and by two in blocks of one pair, 64 per round, as stores do from 1,024 pairs on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
 _MOST_CORPORA = 200
 _SAMPLED = 5
-"""Every n sweeps after the first third a chain's state is taken into the means."""
+"""Sweeps between the states included in the means, after the first third."""
 
 
 class Means(NamedTuple):
-    """A chain on average: `log_likelihood` natural, and each rule's share of all uses.
+    """Means of a chain: `log_likelihood` natural, and each rule's share of all uses.
 
-    `rules` uint64[R] ascending, `share` float64[R], which adds up to 1.
+    `rules` uint64[R] ascending, `share` float64[R], which sums to 1.
     """
 
     log_likelihood: float
@@ -42,8 +42,11 @@ class Means(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One corpus: blocks minus sequence in nats a pair, the distance between their rules' shares, and the distance
-    between two chains of the same scheme, which is chance and mixing alone."""
+    """Results for one corpus.
+
+    Blocks minus sequence in nats per pair; the distance between their rules' shares; and the distance between two
+    chains of the same scheme, which is due to chance and mixing alone.
+    """
 
     pairs: int
     excess: float
@@ -52,7 +55,7 @@ class Difference(NamedTuple):
 
 
 def distance(one: Means, other: Means) -> float:
-    """Total variation distance of the rules' shares, 0 to 1."""
+    """Return the total variation distance of the rules' shares, 0 to 1."""
     both = np.union1d(one.rules, other.rules)
     shares = np.zeros((2, len(both)))
     for row, means in zip(shares, (one, other), strict=True):
@@ -81,7 +84,7 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
 
 
 def compare(batch: Batch, corpus: Corpus, sweeps: int) -> Difference:
-    """Both schemes on one corpus."""
+    """Sample one corpus by both schemes."""
     seeds = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
     sequence = [sample(batch, seed, None, sweeps) for seed in seeds[:_CHAINS]]
     blocks = [sample(batch, seed, _BLOCKS, sweeps) for seed in seeds[_CHAINS:]]
@@ -95,7 +98,7 @@ def compare(batch: Batch, corpus: Corpus, sweeps: int) -> Difference:
 
 
 def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Difference]:
-    """Each size in turn: as many corpora as the pairs make, 200 at most."""
+    """Yield the results of each size in turn: as many corpora as the pairs allow, up to 200."""
     rows = read_rows(corpus)
     for size in sizes:
         for first in range(0, min(_MOST_CORPORA * size, len(rows) - size + 1), size):
@@ -103,7 +106,7 @@ def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Diffe
 
 
 def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
-    """Means over the corpora of a size, and standard errors of the means."""
+    """Return means over the corpora of a size, and standard errors of the means."""
     rows = np.array([difference for difference in found if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
@@ -115,7 +118,7 @@ def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
 
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
-    """Return the difference in log-likelihood and the distances against the number of pairs, as PNG."""
+    """Draw the difference in log-likelihood and the distances against the number of pairs, as PNG."""
     with drawn(path, 1, 2, size=(11, 4.2)) as (left, right):
         columns = {name: np.array([row[name] for row in table]) for name in table[0]}
         size = columns["pairs"]
@@ -140,15 +143,17 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Figure to write; the table is beside it.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG file; the table is written next to it.")] = Path(
         "blocks.png"
     ),
     sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
-    pairs: Annotated[int, typer.Option(min=1, help="The first n pairs make the corpora of each size.")] = 6000,
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Number of leading pairs from which corpora of each size are cut.")
+    ] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
     seed: int = 1,
 ) -> None:
-    """Sample corpora of several sizes one pair after the other and in blocks, and draw how much that differs."""
+    """Sample corpora of several sizes sequentially and in blocks, and draw the difference."""
     wanted = [int(size) for size in sizes.split(",")]
     found = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), wanted, sweeps))
     rows = [summary(found, size) for size in wanted if any(size == difference.pairs for difference in found)]

@@ -1,4 +1,4 @@
-"""Grammars of very many rules: exports of them, each in a process of its own, and questions in SQL to a store."""
+"""Measure grammars of very many rules: exports, each in a separate process, and SQL queries."""
 
 import random
 import time
@@ -48,7 +48,7 @@ _QUESTIONS = {
 
 
 class MadeRule(NamedTuple):
-    """A rule by its sides and numbers; `uses` is its count."""
+    """An artificial rule by its sides and numbers; `uses` is its count."""
 
     source: str
     target: str
@@ -62,7 +62,7 @@ class MadeRule(NamedTuple):
 
 
 def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
-    """Return the rules as changes of counts; there is one at least."""
+    """Return the rules as changes of counts. At least one rule is required."""
     rules = list(rules)
     sources, targets, *numbers = zip(*rules, strict=True)
     digests = [blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest() for source, target, *_ in rules]
@@ -85,9 +85,9 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """A store of a million rules (phrases of the corpus, and phrases with a gap), exported.
+    """Export a store of a million rules (phrases of the corpus, and phrases with a gap).
 
-    The last of the exports holds what can match a sentence among the first of the corpus.
+    The last export contains the rules that can match a sentence among the first of the corpus.
     """
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
@@ -120,7 +120,7 @@ def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
 
 
 def generate(url: str, corpus: Corpus) -> Figures:
-    """Make a store with the corpus's pairs and as many rules from them as are wanted."""
+    """Make a store with the corpus's pairs and the requested number of rules from them."""
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
@@ -145,7 +145,7 @@ def generate(url: str, corpus: Corpus) -> Figures:
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
-    """Phrases of a pair, each also with one of the phrases in it as a gap."""
+    """Yield the phrases of a pair, each also with one of its phrases replaced by a gap."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
     of_source: dict[int, list[int]] = {}
     of_target: dict[int, list[int]] = {}
@@ -181,7 +181,7 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
 
 
 def _rule(random: np.random.Generator) -> MadeRule:
-    """Return a rule of one to three words a side, words as unequally frequent as in a language."""
+    """Return a rule of one to three words on each side, with word frequencies as uneven as in a language."""
     drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
@@ -191,9 +191,10 @@ def _rule(random: np.random.Generator) -> MadeRule:
 
 
 def measure_asking(corpus: Corpus) -> Figures:
-    """Milliseconds of an answer by side or word, and rules a second of whole dumps, from SQLite with many rules.
+    """Measure queries by side or word in milliseconds, and whole dumps in rules per second, from SQLite with many
+    rules.
 
-    The rules are made up, a million by default; sides are drawn from them evenly by rule.
+    The rules are artificial, a million by default; sides are drawn from them uniformly by rule.
     """
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}

@@ -1,4 +1,4 @@
-"""Sweeps of the ITG's samplers on one core: pairs a second, what a pair costs by its length, memory of a long pair."""
+"""Measure the ITG samplers on one core: pairs per second, cost by length of a pair, memory of a long pair."""
 
 import time
 import tracemalloc
@@ -16,10 +16,10 @@ from hierogram.tools.lab.measures.results import Corpus, Figures, timed
 
 _LONGEST = 40
 _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
-"""Samplers by slices, with a."""
+"""Slice samplers with their parameter a."""
 _BURN_IN, _SWEEPS = 5, 5
 _WHOLE = 500
-"""So many pairs of the exhaustive sampler, spread over the corpus."""
+"""Pairs for the exhaustive sampler, spread over the corpus."""
 _WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
 
 _LONG = 100
@@ -35,7 +35,9 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Pairs a second of processor time, steady state, by sampler and a; the exhaustive sampler on some of the pairs."""
+    """Measure pairs per second of processor time in steady state, by sampler and a; the exhaustive sampler on fewer
+    pairs.
+    """
     batch = _read(corpus)
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
@@ -87,9 +89,9 @@ def measure_itg(corpus: Corpus) -> Figures:
 
 
 def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
-    """Return a pair of the corpus' first words and no other: its time by slices, and the most memory of its sampler.
+    """Return time and peak memory of the slice sampler for a single pair made of the corpus's first words.
 
-    Model 1 knows nothing else, so more cells live than do in a corpus.
+    Model 1 knows only this pair, so more cells survive than in a corpus.
     """
     sides = [
         np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)

@@ -1,9 +1,9 @@
-"""Measure how long a daemon takes from a posted pair to a translation that uses it.
+"""Measure the time of a daemon from a posted pair to a translation that uses it.
 
 python -m hierogram.tools.lab.measures.new_pairs store.db --pairs 8 --rest 8
 
-Pairs have a word on each side that the store does not know. The store is copied; the daemon samples and translates
-meanwhile, as it does where people work with it.
+Each pair has a new word on each side. The store is copied; the daemon samples and translates at the same time, as in
+normal use.
 """
 
 import http.client
@@ -28,8 +28,10 @@ _JSON = {"Content-Type": "application/json"}
 
 
 def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
-    """Post a pair, a stored one with a new word at the end of each side; return the seconds until the source word is
-    translated by the target word. Raises `TimeoutError` where it never is.
+    """Return the seconds until the new source word of a posted pair is translated by its new target word.
+
+    The pair is a stored one with a new word at the end of each side. Raises `TimeoutError` if the word is never
+    translated.
     """
     started = time.monotonic()
     source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
@@ -53,10 +55,10 @@ def _ask(url: str, place: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(
-    store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An SQLite store that has learned.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs to post, one after the other.")] = 8,
+    store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A learned SQLite store.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs to post.")] = 8,
     rest: Annotated[float, typer.Option(min=0, help="Seconds of other requests between two pairs.")] = 8.0,
-    seed: Annotated[int, typer.Option(help="Of the new words.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the new words.")] = 1,
 ) -> None:
     """Print the seconds from each posted pair to a translation that uses it, and their median."""
     draw = random.Random(seed)

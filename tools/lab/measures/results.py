@@ -1,4 +1,4 @@
-"""A measurement as a value: in a process of its own, kept in a file, drawn as a figure."""
+"""Measurements as values: run in separate processes, cached in a file, drawn as figures."""
 
 import csv
 import itertools
@@ -33,8 +33,11 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Name what is measured: three parallel files and how many of their pairs, a treebank, how many rules of a made
-    grammar; pairs of the small and of the large store that absorb others, and the URL of an empty Postgres database."""
+    """Input of the measurements.
+
+    Three parallel files and the number of pairs; a treebank; the number of rules of an artificial grammar; the pairs
+    of the small and of the large store to which pairs are added; and the URL of an empty Postgres database.
+    """
 
     source: str
     target: str
@@ -50,11 +53,11 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        """The three files."""
+        """Return the three files."""
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return the three files cut to the number of pairs, the cut ones in the folder."""
+        """Return the three files cut to the number of pairs; cut files are written to the folder."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -76,7 +79,7 @@ def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
 
 
 def measured(measure: Measure, corpus: Corpus) -> Figures:
-    """Run a measurement in a fresh process, so that memory is its own; returns its figures and the most memory, MB."""
+    """Run a measurement in a fresh process, so that memory is its own; return its figures and peak memory in MB."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_with_peak, measure, corpus).result()
 
@@ -103,20 +106,20 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make a folder that is gone afterwards."""
+    """Create a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def timed(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
-    """Return the seconds that some work takes, and what it gives."""
+    """Return the seconds that some work takes, and its result."""
     started = clock()
     done = work()
     return clock() - started, done
 
 
 class Kept:
-    """Findings of long runs: plain values by name in a JSON file, so that a run goes on where it stopped."""
+    """Results of long runs, cached as plain values by name in a JSON file, so that an interrupted run can continue."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -126,7 +129,7 @@ class Kept:
         return name in self._values
 
     def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
-        """Return what an earlier run found, where the file that it `made` is still there; else `make` finds it."""
+        """Return a cached result if the file `made` still exists; otherwise compute it with `make`."""
         if name not in self._values or (made is not None and not made.exists()):
             self._values[name] = make()
             _write_json(self._path, self._values)
@@ -135,7 +138,7 @@ class Kept:
 
 
 def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Keep what a folder's results were asked for with; raises `UsageError` where it was something else."""
+    """Record the settings of a folder's results. Raises `UsageError` if they were different."""
     now = json.loads(json.dumps(dict(settings)))
     if not path.exists():
         _write_json(path, now)
@@ -143,11 +146,11 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != now:
         other = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
-        raise UsageError(f"{path.parent} holds results that were asked for with another {other}: name another folder")
+        raise UsageError(f"{path.parent} contains results of another {other}: name another folder")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
-    """Write a table as text, its columns named in the first line."""
+    """Write a table as text, with the column names in the first line."""
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
 
@@ -159,7 +162,7 @@ def _write_json(path: Path, values: Any) -> None:
 
 @contextmanager
 def drawn(path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **how: Any) -> Iterator[Any]:
-    """Draw a figure of panels, inches wide and high, without a screen; it is a PNG when all went well."""
+    """Draw a figure of panels, with sizes in inches, without a display; on success it is saved as PNG."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""Forests, sweeps, the machine's floor, and the first sweep: the samplers without a store."""
+"""Measure the samplers without a store: forests, sweeps, the memory latency, and the first sweep."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ _READS = 2_000_000
 
 
 def read_rows(corpus: Corpus) -> list[PairRow]:
-    """Return the corpus as rows of pairs that have not been sampled; bad lines are left out."""
+    """Return the corpus as rows of unsampled pairs, without invalid lines."""
     rows: list[PairRow] = []
     repeats = Repeats()
     with Input(corpus.paths) as opened:
@@ -66,7 +66,7 @@ def model_over(
 
 
 def measure_forests(corpus: Corpus) -> Figures:
-    """Forests built a second on one core, and their size."""
+    """Measure the forests built per second on one core, and their size."""
     batch = read_batch(corpus)
     seconds, forests = min(
         (timed(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)), key=itemgetter(0)
@@ -82,7 +82,7 @@ def measure_forests(corpus: Corpus) -> Figures:
 
 @njit
 def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
-    """So many reads, each of a row that only the read before it names."""
+    """Perform `reads` random reads, each of a row that depends on the previous read."""
     mask = np.uint64(rows.shape[0] - 1)
     place = np.uint64(start)
     total = np.uint64(0)
@@ -95,7 +95,7 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
 
 
 def random_read_seconds(table: RuleTable) -> float:
-    """Return the floor: seconds of one dependent random read from an array as large as the rule table."""
+    """Return the seconds of one dependent random read from an array as large as the rule table, the lower limit."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
@@ -103,7 +103,7 @@ def random_read_seconds(table: RuleTable) -> float:
 
 
 class Chain:
-    """A batch being sampled: kernel, state and scratch memory; in blocks where the batch is large enough for them."""
+    """A batch being sampled: kernel, state and scratch memory; in blocks if the batch is large enough."""
 
     def __init__(self, batch: Batch, corpus: Corpus, blocks: Blocks | None = None):
         self.batch = batch
@@ -113,18 +113,18 @@ class Chain:
         self.state = self.kernel.init(corpus.seed)
 
     def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
-        """One sweep: seconds, rules scored, rules read from the table."""
+        """Run one sweep; return seconds, rules scored, and rules read from the table."""
         plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
         seconds, (self.state, info) = timed(lambda: self.kernel.step(self.seed, self.state, plan))
         return seconds, info.evaluations, info.reads
 
     def log_likelihood(self) -> float:
-        """Of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
         return log_likelihood(self.state.table, self.kernel.model)
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
-    """The 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
+    """Measure the 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
     batch = read_batch(corpus)
     schedule = Schedule()
     blocks = Blocks.suited_to(batch.size)
@@ -170,7 +170,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 def measure_long_pairs(corpus: Corpus) -> Figures:
-    """Seconds of a sweep at every level over one monotone pair of 200 words and one inverted pair of 100."""
+    """Measure a sweep at every level over one monotone pair of 200 words and one inverted pair of 100, in seconds."""
     figures: Figures = {}
     for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
         order = range(words - 1, -1, -1) if inverted else range(words)
@@ -220,10 +220,12 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Seconds until `hierogram --help` has answered, and until a first sweep is done, kernels compiled or not."""
+    """Measure the seconds of `hierogram --help`, and until the end of a first sweep, with and without compiled
+    kernels.
+    """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
-        # Without it, Python would parse every module again each time.
+        # Without bytecode, Python would parse every module each time.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
         command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--help"]

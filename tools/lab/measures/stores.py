@@ -1,4 +1,4 @@
-"""The store at work: ingest, learning into it, opening it, absorbing a batch, exporting."""
+"""Measure the store: ingest, learning, opening, adding a batch, exporting."""
 
 import time
 import zlib
@@ -26,7 +26,7 @@ _ABSORB_ROUNDS = 5
 _WARMING = 100
 _PAIRS_A_CHUNK = 5_000
 _SECONDS_A_LIKELIHOOD = 60.0
-"""As often as the daemon measures the likelihood, which takes as long as the store is large."""
+"""As often as the daemon computes the likelihood, whose time is proportional to the store."""
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
@@ -36,7 +36,9 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
-    """Pairs a second from files to a committed store: on SQLite the best of three, and once on a named Postgres."""
+    """Measure pairs per second from files to a committed store: best of three on SQLite, and once on Postgres, if
+    given.
+    """
     figures: Figures = {}
     with temporary_folder() as folder:
         paths = corpus.files(folder)
@@ -47,14 +49,14 @@ def measure_ingest(corpus: Corpus) -> Figures:
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
                 if not pairs:
-                    raise UsageError(f"{store.url} holds these pairs already: name a database without a store")
+                    raise UsageError(f"{store.url} already contains these pairs: name an empty database")
             if name not in figures or seconds < figures[name]["seconds"]:
                 figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
     return figures
 
 
 def measure_learning(corpus: Corpus) -> Figures:
-    """The whole run on SQLite: ingest, 100 iterations with their commits, opening the store again, an export."""
+    """Measure a whole run on SQLite: ingest, 100 iterations with their commits, reopening the store, an export."""
     with temporary_folder() as folder:
         path = folder / "learn.db"
         with open_store(f"sqlite:///{path}", create=True) as store:
@@ -83,9 +85,9 @@ def measure_learning(corpus: Corpus) -> Figures:
 
 
 def _renamed(text: str, copy: int) -> str:
-    """Another text of the same shape, a third of whose words are the copy's own.
+    """Return a text of the same shape in which a third of the words are specific to the copy.
 
-    So a store of copies grows in words and in rules about as one of a growing text does.
+    So words and rules of a store of copies grow about like those of real text.
     """
     if copy == 0:
         return text
@@ -93,7 +95,7 @@ def _renamed(text: str, copy: int) -> str:
 
 
 def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
-    """Pairs first..last of the corpus continued by copies of it, every third word of a copy its own."""
+    """Return pairs first..last of the corpus, continued by copies in which every third word is specific to the copy."""
     rows = read_rows(corpus)
     numbers = range(first, last)
     chosen = [rows[number % len(rows)] for number in numbers]
@@ -120,7 +122,9 @@ def _store_pairs(store: Store, pairs: NewPairs) -> None:
 
 
 def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
-    """Seconds to store new pairs and take them through the stratified schedule against the counts of all others."""
+    """Return the seconds to store new pairs and take them through the stratified schedule given the counts of all
+    others.
+    """
     started = time.perf_counter()
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
@@ -130,16 +134,16 @@ def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
 
 
 def measure_absorbing(corpus: Corpus) -> Figures:
-    """Seconds to absorb 1,000 pairs into a small store and into a large one; the same pairs, in turn.
+    """Measure the seconds to add 1,000 pairs to a small and to a large store, alternating, with the same pairs.
 
-    A store has just learned what it holds, as that of a daemon that has been running. After half of the rounds another
-    small store takes the place of the first, so that it stays small. `ratio` is that of the sums of all rounds, whose
-    pairs differ; `ratio_of_medians` that of their medians.
+    Each store has just learned its pairs, like that of a running daemon. After half of the rounds a new small store
+    replaces the first, so that it stays small. `ratio` is that of the sums of all rounds, whose pairs differ;
+    `ratio_of_medians` that of their medians.
     """
     sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
     with temporary_folder() as folder:
-        # Kernels that are not in the cache would be compiled within the small store's first round.
+        # Kernels missing from the cache would be compiled within the small store's first round.
         with _learned(f"sqlite:///{folder}/warm.db", corpus, _WARMING) as (store, learner):
             _absorb(store, learner, _pairs(corpus, _WARMING, 2 * _WARMING))
         _absorb_in_turn(folder, corpus, figures)
@@ -150,7 +154,7 @@ def measure_absorbing(corpus: Corpus) -> Figures:
 
 
 def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
-    """Absorb pairs that no store has into small stores and a large one, and enter the seconds in the figures."""
+    """Add new pairs alternately to small stores and a large one, and record the seconds in the figures."""
     fresh = max(corpus.small, corpus.large)
     with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
         figures["rules_large"] = large[0].status().rules_in_use
@@ -165,7 +169,7 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
 
 @contextmanager
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
-    """A store of n pairs, each with a derivation by one sweep of the first stage, and its learner."""
+    """Yield a store of n pairs, each with a derivation after one sweep of the first stage, and its learner."""
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_A_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))

@@ -1,4 +1,4 @@
-"""Heuristic grammars at work: extracting one, reading a large one, translating with it and a language model, memory."""
+"""Measure heuristic grammars: extraction, reading a large grammar, translation with a language model, memory."""
 
 import time
 from functools import partial
@@ -30,7 +30,7 @@ _ORDERS = (3, 5)
 
 
 def measure_extraction(corpus: Corpus) -> Figures:
-    """Pairs and rules a second of the heuristic extraction, gathering and merging, kernels compiled before."""
+    """Measure pairs and rules per second of heuristic extraction, collecting and merging, with compiled kernels."""
     rows = read_rows(corpus)
     bitexts, _, _ = _bitexts(rows)
     with HeuristicGrammar(threads=corpus.threads) as grammar:
@@ -65,10 +65,10 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
 
 
 def measure_translating(corpus: Corpus) -> Figures:
-    """Seconds to read a grammar as text and packed, seconds a sentence of 20 words on one thread, with 3-grams.
+    """Measure reading a grammar as text and packed, and seconds per sentence of 20 words on one thread, with 3-grams.
 
-    The grammar is made of the rules that heuristic extraction finds more than once in the bitext, as many as asked for.
-    Memory is that of the grammar and a model of 5-grams together.
+    The grammar has the requested number of rules among those that heuristic extraction finds more than once in the
+    bitext. Memory is that of the grammar and a model of 5-grams together.
     """
     rows = read_rows(corpus)
     with temporary_folder() as folder:
@@ -124,7 +124,7 @@ def _model(text: Path, order: int) -> Path:
 
 
 def _write_rules(path: Path, rows: list[PairRow], threads: int, wanted: int) -> int:
-    """Return rules as lines of cdec's, with their relative frequencies; how many there are."""
+    """Write rules as lines of cdec's format, with their relative frequencies, and return their number."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:

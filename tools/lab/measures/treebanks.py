@@ -1,4 +1,4 @@
-"""Sweeps over a treebank: cut decisions a second on one core; and parsing with the grammar that they learn."""
+"""Measure sweeps over a treebank, in cut decisions per second on one core, and parsing with the learned grammar."""
 
 import time
 from functools import partial
@@ -24,7 +24,7 @@ _SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
-    """Median seconds of processor time that sentences of about 40 words take with the chain's grammar, by method."""
+    """Measure the median processor seconds of sentences of about 40 words with the chain's grammar, by method."""
     fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
@@ -37,13 +37,15 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
             seconds.append(timed(partial(parser.parse, words, number, (method,)), time.process_time)[0])
-        # The first one is for the compiler.
+        # The first sentence includes compilation.
         figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures
 
 
 def measure_trees(corpus: Corpus) -> Figures:
-    """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
+    """Measure decisions per second of a chain annealed from whole trees: in its first sweep, its last ones, and
+    overall.
+    """
     how = Transformations()
     clean = [cleaned(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = vocabulary_of(map(words_of, clean), how.rare)

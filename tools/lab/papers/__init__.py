@@ -1,1 +1,1 @@
-"""A command for each table and figure of the papers, and for the figures of docs/ that go with them."""
+"""A command for each table and figure of the papers, and for the related figures in docs/."""

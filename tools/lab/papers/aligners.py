@@ -1,11 +1,11 @@
-"""Figure 1 of [SA16]: what grammars translate that are extracted from the links of several aligners.
+"""Figure 1 of [SA16]: translation quality of grammars extracted from the links of several aligners.
 
     python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
 
-Links are those of one direction, in which each source word has one target word at most, and of both, symmetrised by
-grow-diag-final-and. From each Hiero's grammar is extracted; its phrases alone, joined in their order, translate, and
-the whole grammar. Weights are tuned for each. eflomal takes part where its package is installed, fast_align where there
-is such a program. What is found is kept in the folder; the same command goes on where it was interrupted.
+Links are those of one direction, with at most one target word for each source word, and of both, symmetrized by
+grow-diag-final-and. Hiero's grammar is extracted from each; its phrases alone, translated monotonically, and the
+whole grammar translate. Weights are tuned for each. eflomal takes part if its package is installed, fast_align if the
+program is found. Results are cached in the folder, so the same command continues an interrupted run.
 """
 
 import json
@@ -52,7 +52,7 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in every_model() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
-"""The paper's models first; numbers of links are compared with those of the first."""
+"""The paper's models first; numbers of links are relative to those of the first."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
 
@@ -63,14 +63,16 @@ class FigureOptions(ExperimentOptions):
 
     only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all that are installed")] = ()
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
-    seeds: Annotated[int, Option("Seeds of tuning; their mean and deviation count.", min=1)] = 1
-    figure: Annotated[Path | None, Option("PNG to draw.", metavar="FILE")] = None
+    seeds: Annotated[int, Option("Number of tuning seeds; mean and deviation are reported.", min=1)] = 1
+    figure: Annotated[Path | None, Option("PNG file of the figure.", metavar="FILE")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class LinksRow:
-    """Links of an aligner, one way or both: how many, phrases and rules that are extracted, seconds of the processor
-    for both ways; BLEU of phrases and of all rules, a value for each seed of tuning.
+    """Results of an aligner, for one direction or both.
+
+    Numbers of links, phrases and extracted rules; processor seconds of both directions; BLEU of phrases and of all
+    rules, for each seed of tuning.
     """
 
     aligner: str
@@ -83,14 +85,14 @@ class LinksRow:
 
 
 def installed(aligner: str) -> bool:
-    """Return whether an aligner is there."""
+    """Return whether an aligner is installed."""
     if aligner == EFLOMAL:
         return find_spec(EFLOMAL) is not None
     return aligner != FAST_ALIGN or shutil.which(FAST_ALIGN) is not None
 
 
 def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, Side], folder: Path) -> Links:
-    """Align: links of target words and of source words."""
+    """Align in both directions, and return the links of target words and of source words."""
     forward, backward = folder / f"{aligner}.forward", folder / f"{aligner}.backward"
     if aligner in (EFLOMAL, FAST_ALIGN):
         (run_eflomal if aligner == EFLOMAL else run_fast_align)(*files, forward, backward)
@@ -100,7 +102,7 @@ def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, S
 
 
 class _Figure:
-    """Hold what aligners are compared by, and what was found so far."""
+    """The inputs of the comparison and the results so far."""
 
     def __init__(self, wanted: FigureOptions, experiment: Experiment) -> None:
         self._wanted, self._experiment = wanted, experiment
@@ -111,7 +113,7 @@ class _Figure:
         self._scopes = {PHRASES: 0, HIERO: wanted.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:
-        """Align both ways, and translate by the links of one and of both."""
+        """Align in both directions, and translate with the links of one and of both."""
         paths = {way: self._wanted.work / f"{aligner}-{way}.align" for way in (ONE, BOTH)}
         seconds = self._kept.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
         return [self._row(aligner, way, path, seconds) for way, path in paths.items()]
@@ -165,7 +167,7 @@ class _Figure:
 
 
 def _times() -> tuple[float, float]:
-    """Return seconds of the processor, of this process and of those that have ended."""
+    """Return processor seconds of this process and of those that have ended."""
     import resource
 
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -174,12 +176,12 @@ def _times() -> tuple[float, float]:
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     wanted: FigureOptions,
 ) -> None:
-    """Align by each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
+    """Align with each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
     if len(files) != len(("source", "target")):
-        raise UsageError(f"a bitext is two files, not {len(files)}: links are what is compared")
+        raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links cannot be given")
     figure = _Figure(wanted, begin(files, wanted))
     rows = [row for aligner in wanted.only or filter(installed, ALIGNERS) for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]
@@ -220,7 +222,7 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def draw(rows: Sequence[LinksRow], path: Path) -> None:
-    """BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between seeds of tuning."""
+    """Draw BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between tuning seeds."""
     with drawn(path, 1, 2, size=(11, 4)) as panels:
         for panel, name in zip(panels, (PHRASES, HIERO), strict=True):
             for way, marker in ((ONE, "o"), (BOTH, "s")):

@@ -1,9 +1,9 @@
-"""Compare where chains of `bhmm` end that start from different links: mean ln P and share of words that are linked.
+"""Compare `bhmm` chains that start from different links, by mean ln P and share of linked words.
 
 python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
 
-Target words are emitted, as in `hierogram align --direction forward`. ln P is that of all links and words, the
-normalization of jumps among it. Each chain has random numbers of its own.
+Target words are emitted, as in `hierogram align --direction forward`. ln P is that of all links and words, including
+the normalization of jumps. Each chain has independent random numbers.
 """
 
 import time
@@ -25,13 +25,13 @@ from hierogram.tools.lab.measures.results import BitextFile
 
 MODEL1, HALF, NOTHING = "model1", "half", "nothing"
 STARTS = (MODEL1, HALF, NOTHING)
-"""The links of IBM Model 1, these without a random half, and none."""
+"""The links of IBM Model 1, a random half of them, and none."""
 _PARTS = 5
-"""What is printed of a chain: means of each of so many parts of its sweeps. In the last one a chain is warm."""
+"""Parts of a chain whose means are printed. In the last one a chain is warmed up."""
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:
-    """Return the summed log of start · (start + 1) · … of so many factors each."""
+    """Return the summed log of rising factorials start · (start + 1) · … with `steps` factors each."""
     values, times = np.unique(steps, return_counts=True)
     return sum(
         float(n) * (lgamma(start + x) - lgamma(start)) for x, n in zip(values.tolist(), times.tolist(), strict=True)
@@ -60,13 +60,13 @@ def first_links(direction: Direction, start: str, seed: int) -> NDArray[np.int16
 def main(
     source: BitextFile,
     target: BitextFile,
-    pairs: Annotated[int, typer.Option(min=1, help="The first n pairs.")] = 2000,
+    pairs: Annotated[int, typer.Option(min=1, help="Use only the first N pairs.")] = 2000,
     sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
-    starts: Annotated[str, typer.Option(help=f"Starts, with commas: {', '.join(STARTS)}.")] = ",".join(STARTS),
-    candidates: Annotated[int, typer.Option(min=0, help="Positions that a link is drawn from; 0: all.")] = 0,
+    starts: Annotated[str, typer.Option(help=f"Starts, separated by commas: {', '.join(STARTS)}.")] = ",".join(STARTS),
+    candidates: Annotated[int, typer.Option(min=0, help="Number of candidate positions of a link; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
 ) -> None:
-    """Run a chain from each start, and print how it goes."""
+    """Run a chain from each start, and print its progress."""
     unknown = set(starts.split(",")) - {*STARTS}
     if unknown:
         raise typer.BadParameter(f"there is no start {min(unknown)!r}; there are {', '.join(STARTS)}")

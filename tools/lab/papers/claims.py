@@ -1,9 +1,9 @@
-"""Run the experiments of the five papers at a small size, and say which orderings that the papers claim hold.
+"""Run the experiments of the five papers on small data, and report which of the claimed orderings hold.
 
     python -m hierogram.tools.lab.papers.claims corpus.zh corpus.en all.ptb --work claims
 
-docs/papers.md has the same commands with the arguments that give the figures of the documents. What is made stays in
-the folder; the same command goes on where it was interrupted.
+docs/papers.md has the same commands with the arguments for the documented figures. Results are cached in the folder,
+so the same command continues an interrupted run.
 """
 
 import csv
@@ -23,11 +23,11 @@ from hierogram.tools.lab.measures.results import Kept
 
 Rows = list[dict[str, str]]
 _RANGE = 0.2
-"""Up to this share of the whole work masks have to be better than tic-tac-toe pruning: of so few pairs."""
+"""Share of the whole work up to which masks must be better than tic-tac-toe pruning, for so few pairs."""
 
 
 class Finding(NamedTuple):
-    """A claim of a paper: where it stands, what it says, whether it holds here, and the figures."""
+    """A claim of a paper: its place, its statement, whether it holds here, and the figures."""
 
     where: str
     claim: str
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Files that the programs read: a bitext and trees; and the folder of all that is made."""
+    """Input files of the programs: a bitext and trees, and the folder of all results."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class PaperRun:
-    """A program of tools with its arguments, and what its results say of the paper's claims."""
+    """A lab program with its arguments, and the interpretation of its results."""
 
     program: str
     arguments: Callable[[Inputs], list[str]]
@@ -59,7 +59,7 @@ class PaperRun:
 
 
 def above(where: str, claim: str, one: float, other: float) -> Finding:
-    """Return whether one figure is above another."""
+    """Return the finding that one figure is above another."""
     return Finding(where, claim, one > other, f"{one:,.6g} and {other:,.6g}")
 
 
@@ -69,7 +69,7 @@ def _table(path: str, delimiter: str = ",") -> Rows:
 
 
 def _ends(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
-    """Return the mean log-likelihood and seconds of each way's last sweep."""
+    """Return the mean log-likelihood and seconds of each configuration's last sweep."""
     rows = _table(data.path(f"{name}.csv"))
     found: dict[str, tuple[float, float]] = {}
     for label in dict.fromkeys(row[column] for row in rows):
@@ -328,7 +328,7 @@ EXPERIMENTS = (
 
 
 def _ran(program: str, *arguments: str) -> tuple[str, float]:
-    """Run a module of the package; what it prints, and seconds of the processor."""
+    """Run a module of the package, and return its output and processor seconds."""
     begun = _processor()
     command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -345,7 +345,7 @@ def _processor() -> float:
 
 
 def prepare(data: Inputs) -> None:
-    """Align the bitext, and learn fragments of some trees; what is there already stays."""
+    """Align the bitext, and learn fragments of some trees, unless the results exist."""
     align = ("align", data.source, data.target, "--symmetrize")
     wanted: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
@@ -364,14 +364,14 @@ def prepare(data: Inputs) -> None:
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Source sentences, tokenised.")],
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Tokenized source sentences.")],
     target: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Target sentences.")],
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
-    work: Annotated[Path, typer.Option(help="Folder for all that is made; what is there already is taken.")],
-    pairs: Annotated[int, typer.Option(min=100, help="Pairs of the bitext that are read.")] = 3000,
-    only: Annotated[str, typer.Option(help="Only experiments whose programs hold this name.")] = "",
+    work: Annotated[Path, typer.Option(help="Folder of all results; existing ones are reused.")],
+    pairs: Annotated[int, typer.Option(min=100, help="Number of pairs to read from the bitext.")] = 3000,
+    only: Annotated[str, typer.Option(help="Run only experiments whose program name contains this.")] = "",
 ) -> None:
-    """Run the experiments, and print each claim with its figures; the exit code is 1 where one does not hold."""
+    """Run the experiments, and print each claim with its figures; the exit code is 1 if a claim does not hold."""
     work.mkdir(parents=True, exist_ok=True)
     data = Inputs(str(work / "few.source"), str(work / "few.target"), str(treebank), work)
     for path, part, number in (

@@ -1,9 +1,9 @@
-"""Compare scores of pairs that are cut in pieces with those of whole charts: how much lower the bound is.
+"""Compare scores of pairs cut in pieces with those of whole charts, of which they are lower bounds.
 
     python -m hierogram.tools.lab.papers.cut_scores sqlite:///news.db --pairs 100
 
-Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as `hierogram score`
-does, and whole. All numbers are per token.
+Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as by `hierogram
+score`, and whole. All numbers are per token.
 """
 
 import time
@@ -20,10 +20,10 @@ from hierogram.tools.scores.scoring import EXACT_WORD_PAIRS, Scorer
 
 
 def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score the first `pairs` stored pairs of more than `exact` word pairs, and of up to `largest`.
+    """Score the first `pairs` stored pairs of more than `exact` and up to `largest` word pairs.
 
-    Returns float64[2, N]: by how much the log-probability of the whole is higher, and its unseen share; and seconds of
-    processor time for both, float64[2].
+    Returns float64[2, N], by which the log-probability and the unseen share of the whole are higher; and processor
+    seconds of both, float64[2].
     """
     found: list[tuple[float, float]] = []
     seconds = np.zeros(2)
@@ -50,10 +50,10 @@ def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArra
 
 
 def main(
-    database: Annotated[str, typer.Argument(metavar="STORE", help="URL of a store that has learned.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs that count.")] = 100,
-    exact: Annotated[int, typer.Option(min=1, help="Word pairs of the largest piece.")] = EXACT_WORD_PAIRS,
-    largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to n word pairs.")] = 1_600,
+    database: Annotated[str, typer.Argument(metavar="STORE", help="URL of a learned store.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs to compare.")] = 100,
+    exact: Annotated[int, typer.Option(min=1, help="Maximum number of word pairs of a piece.")] = EXACT_WORD_PAIRS,
+    largest: Annotated[int, typer.Option(min=1, help="Use only pairs of up to N word pairs.")] = 1_600,
 ) -> None:
     """Score, and print a table."""
     found, seconds = compare(database, pairs, exact, largest)

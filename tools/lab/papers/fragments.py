@@ -1,9 +1,9 @@
-"""Tables 2 and 3 and Figure 4 of [CGB09]: which fragments a tree-substitution grammar has, and how large they are.
+"""Tables 2 and 3 and Figure 4 of [CGB09]: fragments of a tree-substitution grammar, and their sizes.
 
     hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
     python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
 
-Fragments of one production are those of a context-free grammar; sizes are of the others.
+Fragments with one production are those of a context-free grammar; sizes are those of the others.
 """
 
 from collections import Counter
@@ -39,9 +39,9 @@ AUXILIARIES = {
     ),
     *("'d", "do", "does", "did", "will", "would", "shall", "should", "can", "could", "may", "might", "must", "'ll"),
 }
-"""Words whose verb phrases Table 3 leaves out."""
+"""Words whose verb phrases Table 3 omits."""
 _LARGEST = 9
-"""Sizes from here on are counted together."""
+"""Sizes from this one on are counted together."""
 
 Counted = Sequence[tuple[Tree, float]]
 """Fragments with their counts."""
@@ -57,7 +57,7 @@ class Size(NamedTuple):
 
 
 def size_of(fragment: Tree) -> Size:
-    """Measure a fragment; words are no nodes."""
+    """Measure a fragment; words are not nodes."""
     nodes = [node for node in preorder(fragment) if isinstance(node, Tree)]
     heights: dict[int, int] = {}
     for node in reversed(nodes):
@@ -68,7 +68,7 @@ def size_of(fragment: Tree) -> Size:
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the fragments with each root label that count most; `lexical`: with words, and no auxiliary among them."""
+    """Return the most frequent fragments of each root label; `lexical`: with words, and no auxiliary among them."""
 
     def suits(fragment: Tree) -> bool:
         words = words_of(fragment)
@@ -79,7 +79,7 @@ def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexica
 
 
 def histograms(fragments: Counted) -> dict[str, Counter[int]]:
-    """Return how many different fragments of several productions have each height, and so on; 9 is 9 or more."""
+    """Return the number of distinct fragments of several productions by height and other sizes; 9 is 9 or more."""
     sizes = [size for size in (size_of(fragment) for fragment, _ in fragments) if size.height > 1]
     return {
         name: Counter(min(value, _LARGEST) for value in column)
@@ -88,7 +88,7 @@ def histograms(fragments: Counted) -> dict[str, Counter[int]]:
 
 
 def draw(found: dict[str, Counter[int]], path: Path) -> None:
-    """Draw the histograms beside each other, as PNG."""
+    """Draw the histograms side by side, as PNG."""
     with drawn(path, 1, len(found), size=(11, 3.2), sharey=True) as panels:
         for panel, (name, counts) in zip(panels, found.items(), strict=True):
             panel.bar(range(_LARGEST + 1), [counts[value] for value in range(_LARGEST + 1)])
@@ -98,12 +98,12 @@ def draw(found: dict[str, Counter[int]], path: Path) -> None:
 
 def main(
     grammar: Annotated[str, typer.Argument(metavar="FRAGMENTS", help="Lines of `(NP (DT the) (NN)) ||| 17`.")],
-    labels: Annotated[str, typer.Option(help="Root labels of Table 2, with commas.")] = "NP,PP,VP",
-    lexical: Annotated[str, typer.Option(help="Root labels of Table 3, with commas.")] = "NP,VP",
-    number: Annotated[int, typer.Option(min=1, help="Fragments of each label.")] = 15,
-    figure: Annotated[Path | None, typer.Option(help="PNG to draw Figure 4 in.")] = None,
+    labels: Annotated[str, typer.Option(help="Root labels of Table 2, separated by commas.")] = "NP,PP,VP",
+    lexical: Annotated[str, typer.Option(help="Root labels of Table 3, separated by commas.")] = "NP,VP",
+    number: Annotated[int, typer.Option(min=1, help="Number of fragments for each label.")] = 15,
+    figure: Annotated[Path | None, typer.Option(help="PNG file of Figure 4.")] = None,
 ) -> None:
-    """Print the most frequent fragments, with words and without, and how many have each size."""
+    """Print the most frequent fragments, with and without words, and the distribution of sizes."""
     fragments = read_grammar(grammar).fragments
     _list("Table 2", most_frequent(fragments, labels.split(","), number))
     _list("Table 3", most_frequent(fragments, lexical.split(","), number, lexical=True))

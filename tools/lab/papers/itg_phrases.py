@@ -1,10 +1,10 @@
-"""Grammars of raw pairs by the ITG, with phrases and without: what they translate.
+"""Compare translations of grammars learned from raw pairs by the ITG, with and without phrases.
 
     python -m hierogram.tools.lab.papers.itg_phrases corpus.fr corpus.en --work phrases --pairs 2600 --tuning 200
 
-A store learns from the pairs without links for each longest phrase; its posterior means are tuned alone and translate
-the held-out sentences. BLEU is beside that of the first one. What is made stays in the folder; the same command goes on
-where it was interrupted.
+For each maximum phrase length a store learns the pairs without links; its posterior means are tuned separately and
+translate the held-out sentences. BLEU is compared with the first one. Results are cached in the folder, so the same
+command continues an interrupted run.
 """
 
 import time
@@ -43,19 +43,21 @@ from hierogram.tools.translation.options import TranslateOptions
 class PhraseOptions(ExperimentOptions):
     """Options of the table."""
 
-    phrases: Annotated[
-        tuple[str, ...], Option("Words on a side of a phrase, at most; several numbers.", metavar="NUMBERS")
-    ] = ("1", "2", "3")
-    sweeps: Annotated[int, Option("Sweeps after a pair has burned in.", min=1)] = 74
+    phrases: Annotated[tuple[str, ...], Option("Maximum phrase lengths; may be repeated.", metavar="NUMBERS")] = (
+        "1",
+        "2",
+        "3",
+    )
+    sweeps: Annotated[int, Option("Sweeps after the burn-in.", min=1)] = 74
     iterations: Annotated[int, Option("Iterations of tuning.", min=1)] = 5
 
     def of_results(self) -> dict[str, Any]:
-        """Return the options that each result depends on."""
+        """Return the options on which the results depend."""
         return {name: value for name, value in super().of_results().items() if name != "phrases"}
 
 
 def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> Made:
-    """Return the grammar of a store whose phrases have so many words, which learns unless it has."""
+    """Return the grammar of a store with phrases of up to `phrase` words, learning it if necessary."""
     system = System(f"phrases of {phrase}", f"itg-{phrase}", Counted.MEANS, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
@@ -75,7 +77,7 @@ def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> Made:
 
 
 def translate(experiment: Experiment, one: Made, wanted: PhraseOptions) -> float:
-    """Translate the test sentences with a grammar, its weights tuned with it alone; return seconds a sentence."""
+    """Translate the test sentences with a grammar and its own tuned weights; return seconds per sentence."""
 
     def make() -> float:
         options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope)
@@ -94,12 +96,14 @@ def translate(experiment: Experiment, one: Made, wanted: PhraseOptions) -> float
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     wanted: PhraseOptions,
 ) -> None:
-    """Learn grammars from raw pairs by the ITG, for each longest phrase, and print what they translate."""
+    """Learn grammars from raw pairs by the ITG, for each maximum phrase length, and print the quality of
+    translations.
+    """
     if len(files) != len(("source", "target")):
-        raise UsageError(f"a bitext is two files, not {len(files)}")
+        raise UsageError(f"expected two files of a bitext, got {len(files)}")
     experiment = begin(files, wanted)
     grammars = [made(experiment, int(phrase), wanted) for phrase in wanted.phrases]
     seconds = [translate(experiment, one, wanted) for one in grammars]

@@ -1,14 +1,14 @@
-"""Measure how well scores find noise that was planted: areas under the ROC curve.
+"""Measure the detection of planted noise by scores: areas under the ROC curve.
 
     python -m hierogram.tools.lab.papers.planted_noise corpus.fr corpus.en --other corpus.zh --seed 2
 
-Of a corpus, some pairs are drawn by the seed, and of these as many are spoiled in each way: their targets are sentences
-of another language, or junk, are cut short, change places, change sides with their sources, are copies of these, have
-other numbers, lose or get a negation (of English), or have a fifth of their words (one at least) replaced by words of
-the corpus, drawn as often as they are used. A store that knows nothing of this aligns the pairs and learns from them,
-from the spoiled ones too, and with `--sound` from as many other pairs that are not spoiled. Then the drawn pairs are
-scored. An area is the probability that a spoiled pair is more doubtful than one that is not. Beside the scores stands
-that of IBM Model 1, trained on the same pairs.
+Pairs are drawn from a corpus by the seed, and the same number is corrupted in each way. Their targets are replaced by
+sentences of another language or by junk, truncated, exchanged with each other or with their sources, replaced by
+copies of these, given other numbers, given or deprived of a negation (in English), or have a fifth of their words (at
+least one) replaced by words of the corpus, drawn by frequency. A store without this information aligns the pairs and
+learns from them, including the corrupted ones; with `--sound` it also learns from as many intact pairs. Then the
+drawn pairs are scored. An area is the probability that a corrupted pair is more doubtful than an intact one. The
+score of IBM Model 1, trained on the same pairs, is reported for comparison.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] how each of the first ones is spoiled, by its place in `KINDS`; -1: it is not."""
+    """Pairs as words; `kind` int64[N] is the corruption of each of the first ones as an index into `KINDS`, or -1."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -60,7 +60,7 @@ class Planted(NamedTuple):
 
 
 def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
-    """Return the probability that a spoiled pair is more doubtful than another one; ties count half."""
+    """Return the probability that a corrupted pair is more doubtful than another one; ties count half."""
     order = np.unique(doubt, return_inverse=True)[1]
     of_spoiled = np.bincount(order[spoiled], minlength=order.max() + 1)
     others = np.bincount(order[~spoiled], minlength=order.max() + 1)
@@ -69,12 +69,12 @@ def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], other: list[list[str]], each: int, seed: int) -> Planted:
-    """Spoil `each` pairs in each way, where so many can be; `other` are sentences of another language."""
+    """Corrupt `each` pairs in each way, or as many as possible; `other` are sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
     tokens = [word for words in target for word in words]
-    # Ways that suit few pairs choose first.
+    # Corruptions that fit few pairs choose first.
     for way in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if other else [])):
         chosen = [
             pair
@@ -98,7 +98,7 @@ def plant(source: list[list[str]], target: list[list[str]], other: list[list[str
 def _changed(
     way: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the target as it is spoiled, the same where others are needed for that; None where it cannot be."""
+    """Return the corrupted target; unchanged if other pairs are needed for it; None if it is impossible."""
     words = list(target)
     if way == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _FEWEST_WORDS else None
@@ -126,7 +126,7 @@ def _changed(
 
 
 def model1_doubt(planted: Planted) -> NDArray[np.float64]:
-    """Minus the mean natural log of each word's Model 1 probability given the other side, of both directions."""
+    """Return minus the mean log of each word's Model 1 probability given the other side, over both directions."""
     sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     model = train_model1(batch)
@@ -140,7 +140,7 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
 
 
 def learned_from(planted: Planted, folder: Path) -> str:
-    """Make a store that has learned from the pairs; return its URL."""
+    """Make a store that has learned the pairs, and return its URL."""
     files = []
     for name, side in (("source", planted.source), ("target", planted.target)):
         file = folder / f"pairs.{name}"
@@ -149,7 +149,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
     url = f"sqlite:///{folder / 'noise.db'}"
     with open_store(url, create=True) as store:
         with Input(files) as given:
-            # A pair that is there twice is stored twice: ids are lines.
+            # A repeated pair is stored twice: its id is the line number.
             ingest(store, given)
         align_pending(store)
         learn(store)
@@ -157,7 +157,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 
 
 def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Return by how much each score doubts each of the first pairs."""
+    """Return the doubt of each score about each of the first pairs."""
     with open_store(url) as store:
         scorer = Scorer(Learned(store, lambda *_: None))
         rows = store.pairs(limit=number)
@@ -177,7 +177,7 @@ def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
 
 
 def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
-    """Return the area of each score for each way in which pairs are spoiled, and for all but the last two."""
+    """Return the area of each score for each kind of corruption, and for all except the last two."""
     found = {}
     last = KINDS.index(NEGATED)
     spoiled = [(way, kind == place) for place, way in enumerate(KINDS)]
@@ -189,13 +189,13 @@ def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> di
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
     other: Annotated[str | None, typer.Option(help="Sentences of another language.")] = None,
-    pairs: Annotated[int, typer.Option(min=100, help="Pairs of which some are spoiled.")] = 5_000,
-    each: Annotated[int, typer.Option(min=1, help="Pairs that are spoiled in each way.")] = 70,
-    sound: Annotated[int, typer.Option(min=0, help="More pairs in the store, which are not spoiled.")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn and spoiled.")] = 1,
+    pairs: Annotated[int, typer.Option(min=100, help="Number of pairs from which corrupted ones are drawn.")] = 5_000,
+    each: Annotated[int, typer.Option(min=1, help="Number of corrupted pairs of each kind.")] = 70,
+    sound: Annotated[int, typer.Option(min=0, help="Number of additional intact pairs in the store.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:
     """Measure, and print a table."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]

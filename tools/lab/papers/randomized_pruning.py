@@ -1,4 +1,4 @@
-"""Draw Figure 4 of [BPK09]: what one mask costs beside the whole chart, and how far averages over masks are off.
+"""Draw Figure 4 of [BPK09]: the cost of one mask relative to the whole chart, and the error of averages over masks.
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
@@ -26,13 +26,13 @@ from hierogram.tools.lab.measures.results import drawn, write_table
 from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
 
 _cell = cast("Callable[[int, int], int]", span_of)
-"""The number of a span [i, j)."""
+"""Number of a span [i, j)."""
 
 
 def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Natural log of each bispan's figure of merit, float64[spans, (m+1)²], laid out as `PairTask.kept`.
+    """Return the log of each bispan's figure of merit, float64[spans, (m+1)²], in the layout of `PairTask.kept`.
 
-    `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word comes last.
+    `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word is last.
     """
     n, m = len(source), target.shape[1]
     merit = np.full(((n + 1) * (n + 2) // 2, m + 1, m + 1), -np.inf)
@@ -55,34 +55,38 @@ def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -
 def _divided(
     within: NDArray[np.float64], whole: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over the first words of a side, float64[words + 1]: natural logs of their probabilities from the words
-    inside a span of `size` of the other side's words, and from those outside."""
+    """Return cumulative log probabilities over the words of a side, float64[words + 1], inside and outside a span.
+
+    They are given the words inside a span of `size` words of the other side, and those outside it.
+    """
     inside = np.log((within + null) / (size + 1))
     outside = np.log((np.maximum(whole - within, 0) + null) / (words - size + 1))
     return np.concatenate(([0], np.cumsum(inside))), np.concatenate(([0], np.cumsum(outside)))
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return whether bispans have a figure of merit within `log_ratio` of the best one with the same source span, laid
-    out as `PairTask.kept`; the whole pair is kept."""
+    """Return which bispans have a figure of merit within `log_ratio` of the best with the same source span.
+
+    The layout is that of `PairTask.kept`; the whole pair is kept.
+    """
     kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return kept
 
 
 LARGEST = 130
-"""Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
+"""Maximum number of word pairs of pairs whose whole chart is also filled, as in the paper."""
 _RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 50.0, 55.0, 60.0)
-"""Natural logs of the ratios at which tic-tac-toe pruning cuts."""
+"""Natural logs of the thresholds of tic-tac-toe pruning."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
-"""Numbers of masks, the same of every pair: what makes the points of Figure 4 d."""
+"""Numbers of masks, the same for every pair, at the points of Figure 4 d."""
 _MOST_STEPS = 2_000
 _MOST_KNOWN = 100
-"""After n masks in a row whose charts were known, nothing new is looked for."""
+"""Consecutive masks with known charts after which the search for new ones ends."""
 _NEAR = 0.08
-"""Pairs are of about a size where theirs differs by no more than this share."""
+"""Maximum relative difference of the sizes of pairs of about one size."""
 
 COLUMNS = (
     "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "masks",
@@ -91,11 +95,14 @@ COLUMNS = (
 
 
 class PrunedPair(NamedTuple):
-    """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
-    step that reaches it among them, the charts that were made, and the masks; errors of one mask and of all these;
-    errors of the masks within a budget, the last one half the whole work (NaN where one mask is more). Edges and error
-    by the number of masks, float64[counts, 2]. Of tic-tac-toe pruning at each ratio its share of the whole work, its
-    error, and that of masks at the same work, float64[ratios, 3]."""
+    """Results of a pair.
+
+    Edges and seconds of the whole chart and of one mask; seconds of all masks up to half of the whole work, including
+    the step that reaches it, the number of charts made, and the number of masks; errors of one mask and of all these;
+    errors of the masks within a budget, the last one half of the whole work (NaN if one mask exceeds it). Edges and
+    error by the number of masks, float64[counts, 2]. For each ratio of tic-tac-toe pruning its share of the whole
+    work, its error, and that of masks with the same work, float64[ratios, 3].
+    """
 
     grammar: str
     pair: int
@@ -115,7 +122,7 @@ class PrunedPair(NamedTuple):
 
 
 def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
-    """Return a pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
+    """Measure a pair of up to `LARGEST` word pairs with the whole chart, with masks, and with tic-tac-toe pruning.
 
     The work of masks includes all charts that are made to find the first derivations. `uniform`: one chain with the
     paper's selections, and the plain mean of its steps.
@@ -160,7 +167,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         return float(((mean - exact) ** 2).sum())
 
     def error(share: float) -> float:
-        """Return the error of the masks that take so much of the whole work; NaN where the first one is more."""
+        """Return the error of the masks within a share of the whole work; NaN if the first one exceeds it."""
         done = int(np.searchsorted(spent[:half], share * edges, side="right"))
         return of_first(done) if done else np.nan
 
@@ -179,7 +186,9 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
 def _tictactoe(
     corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
 ) -> NDArray[np.float64]:
-    """Share of the whole work, and error, at each ratio, float64[ratios, 2]; without a derivation, of no features."""
+    """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]; no features without a
+    derivation.
+    """
     merit = figures_of_merit(*corpus.given(pair))
     builder = PairBuilder()
     found = []
@@ -197,7 +206,7 @@ def _tictactoe(
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
-    """So many pairs of each fourth of the range of sizes, with two links at least."""
+    """Yield `number` pairs from each fourth of the range of sizes, with at least two links."""
     sizes = corpus.sizes()
     linked = np.array([len(links) > 1 for links in corpus.links])
     random = np.random.default_rng(seed)
@@ -207,8 +216,11 @@ def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
 
 
 class Saving(NamedTuple):
-    """Pairs of about a size: how many, mean edges of whole charts and of a mask, the median of their
-    ratios, seconds of a mask, and the share of the shorter side's words that have a variable."""
+    """Results of pairs of about one size.
+
+    Their number, mean edges of whole charts and of a mask, the median of their ratios, seconds of a mask, and the
+    share of the shorter side's words that have a variable.
+    """
 
     size: int
     pairs: int
@@ -220,7 +232,7 @@ class Saving(NamedTuple):
 
 
 def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
-    """Return what masks save of charts, of some pairs of about a size; three masks each."""
+    """Return the savings of masks for some pairs of about one size, with three masks each."""
     near = np.abs(corpus.sizes() - size) <= _NEAR * size
     linked = np.array([len(links) > 1 for links in corpus.links])
     chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
@@ -247,8 +259,10 @@ def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) 
 
 
 def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
-    """By how much the error grows for 100 word pairs (least squares), and the standard error of that, which holds
-    where errors of larger pairs vary more."""
+    """Return the increase of the error per 100 word pairs (least squares), and its robust standard error.
+
+    The standard error allows for a larger variance of the errors of larger pairs.
+    """
     apart = size - size.mean()
     found = float((apart * error).sum() / (apart**2).sum())
     left = error - error.mean() - found * apart
@@ -256,8 +270,11 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
 
 
 def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Figure 4 d: the share of all pairs' whole work, and the mean error, by the number of masks, which is the same of
-    every pair, and by the ratio of tic-tac-toe pruning; float64[counts, 2] and float64[ratios, 2]."""
+    """Return Figure 4 d: the share of all pairs' whole work, and the mean error.
+
+    By the number of masks, which is the same for every pair, float64[counts, 2], and by the ratio of tic-tac-toe
+    pruning, float64[ratios, 2].
+    """
     edges = np.array([row.exact_edges for row in rows], np.float64)
     masks = np.array([row.by_count for row in rows])
     cut = np.array([row.tictactoe[:, :2] for row in rows])
@@ -267,7 +284,7 @@ def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def draw(rows: Sequence[PrunedPair], path: Path) -> None:
-    """Return the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
+    """Draw the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
     with drawn(path, 2, 2, size=(10, 8)) as axes:
         for grammar in GRAMMARS:
             own = [row for row in rows if row.grammar == grammar]
@@ -295,8 +312,8 @@ def draw(rows: Sequence[PrunedPair], path: Path) -> None:
             axis.legend(fontsize=7)
 
 
-def _tell(grammar: str, own: Sequence[PrunedPair]) -> None:
-    """Tables of one grammar."""
+def _print_tables(grammar: str, own: Sequence[PrunedPair]) -> None:
+    """Print the tables of one grammar."""
     print(
         grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
         "one mask", "half the work", sep="\t",
@@ -343,16 +360,22 @@ def _tell(grammar: str, own: Sequence[PrunedPair]) -> None:
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
-    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs of each fourth of the sizes.")] = 25,
-    grammars: Annotated[str, typer.Option(help="Grammars whose whole charts are filled, with commas.")] = "itg,mixed",
-    near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is printed.")] = "121,400,900",
-    uniform: Annotated[bool, typer.Option(help="Select links as the paper does, and take plain means.")] = False,
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
+    links: Annotated[
+        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
+    ],
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each fourth of the range of sizes.")] = 25,
+    grammars: Annotated[
+        str, typer.Option(help="Grammars whose whole charts are filled, separated by commas.")
+    ] = "itg,mixed",
+    near: Annotated[
+        str, typer.Option(help="Pair sizes for which savings of an ITG's masks are printed.")
+    ] = "121,400,900",
+    uniform: Annotated[bool, typer.Option(help="Select links like the paper, and use plain means.")] = False,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="PNG file; a table is written next to it.")
     ] = Path("pruning.png"),
 ) -> None:
     """Measure and draw."""
@@ -377,7 +400,7 @@ def main(
     write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
     draw(rows, output)
     for grammar in named:
-        _tell(grammar, [row for row in rows if row.grammar == grammar])
+        _print_tables(grammar, [row for row in rows if row.grammar == grammar])
 
 
 if __name__ == "__main__":

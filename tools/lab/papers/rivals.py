@@ -1,9 +1,9 @@
-"""The grammar that is exported by default beside its rivals: what each translates, over several chains.
+"""Compare the translations of the default exported grammar and its rivals, over several chains.
 
 python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 
-Weights are tuned for each grammar, as users do; and once, with Hiero's grammar and all features. What is found is kept
-in the folder, step by step; the same command goes on where it was interrupted.
+Weights are tuned for each grammar, as users do; and once, with Hiero's grammar and all features. Results are cached
+in the folder step by step, so the same command continues an interrupted run.
 """
 
 import json
@@ -51,13 +51,11 @@ _RESAMPLES = 2000
 class RivalOptions(ExperimentOptions):
     """Options of the comparison."""
 
-    chains: Annotated[int, Option("Stores that learn, each with its own seed.", min=1)] = 4
+    chains: Annotated[int, Option("Number of stores, each learned with its own seed.", min=1)] = 4
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 8
-    seeds: Annotated[
-        int, Option("Seeds of tuning for each grammar; their mean counts. 0: weights are tuned once.", min=0)
-    ] = 1
+    seeds: Annotated[int, Option("Number of tuning seeds for each grammar, averaged. 0: tune weights once.", min=0)] = 1
     only: Annotated[
-        tuple[str, ...], Option("Only grammars of these names, or whose names hold one.", metavar="NAMES")
+        tuple[str, ...], Option("Use only grammars whose names contain one of these.", metavar="NAMES")
     ] = ()
 
 
@@ -65,11 +63,11 @@ class RivalOptions(ExperimentOptions):
 class RivalRow:
     """A row of the table; figures are means over chains, `spread` is from the lowest BLEU to the highest.
 
-    `rules` of the whole grammar up to the scope; `bytes` of the file that is filtered for the held-out text; seconds to
-    write that file, and processor seconds to translate a sentence. `untuned`: BLEU with the built-in weights, `once`
-    with those that are tuned with the first grammar. `start_won`: how often the weights that tuning began with were the
-    best. `p` that its BLEU differs from that of the first row by chance, over sentences and chains; `p_of_means` that
-    it differs from that of posterior means.
+    `rules` is the number of rules of the whole grammar up to the scope, `bytes` the size of the file filtered for the
+    held-out text. Seconds are those to write that file, and processor seconds to translate a sentence. `untuned`:
+    BLEU with the built-in weights, `once` with weights tuned with the first grammar. `start_won`: how often the
+    initial weights of tuning were the best. `p`: probability that its BLEU differs from the first row's by chance,
+    over sentences and chains; `p_of_means`: that it differs from that of posterior means.
     """
 
     name: str
@@ -91,7 +89,7 @@ class RivalRow:
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     wanted: RivalOptions,
 ) -> None:
     """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
@@ -104,7 +102,7 @@ def main(
 
 
 class RivalTable:
-    """Hold what the comparison has to translate with, and what it has found so far."""
+    """Inputs of the comparison, and its results so far."""
 
     def __init__(self, wanted: RivalOptions, experiment: Experiment) -> None:
         self.wanted, self._experiment = wanted, experiment
@@ -117,7 +115,7 @@ class RivalTable:
         self._rules_of_first = 0
 
     def rivals(self) -> Sequence[Sequence[System]]:
-        """Return the grammars of each row: one, or one of each chain. Hiero with all features comes first."""
+        """Return the grammars of each row: one, or one of each chain. Hiero with all features is first."""
         chains = range(1, self.wanted.chains + 1)
         hiero = System(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
@@ -177,7 +175,7 @@ class RivalTable:
         )
 
     def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
-        """Return the rows with their p against the first one, and against posterior means where these are there."""
+        """Return the rows with their p against the first one, and against posterior means if they are included."""
 
         def p(name: str, other: str) -> float | None:
             known = other in self._found and name != other
@@ -189,14 +187,14 @@ class RivalTable:
         return sum(made.by_scope[: self.wanted.max_scope + 1])
 
     def _figures(self, made: Made) -> dict[str, float]:
-        """Translate with a grammar, with weights that are tuned for it; return its figures."""
+        """Translate with a grammar and its own tuned weights, and return its figures."""
         wanted, equipment = self.wanted, self._equipment
 
         def find() -> dict[str, float]:
             grammar = equipment.grammar(str(made.file))
 
             def scores(weights: dict[str, float]) -> tuple[float, float, float]:
-                """Return BLEU, chrF and seconds a sentence."""
+                """Return BLEU, chrF and seconds per sentence."""
                 translator = equipment.translator(grammar, weights)
                 lines, seconds = timed_translations(translator, self._experiment.parts.test.sources, wanted.threads)
                 write_lines(made.output, lines)
@@ -241,11 +239,11 @@ def p_of_difference(
     resamples: int = _RESAMPLES,
     score: Callable[[NDArray[np.float64]], float] = lambda statistics: bleu_of(statistics).score,
 ) -> float:
-    """Return how probable so large a difference in the mean score would be by chance, over sentences and chains.
+    """Return the probability of such a difference in the mean score by chance, over sentences and chains.
 
-    Statistics float64[chains, sentences, …], of which `score` takes the sum: those of BLEU, unless said otherwise.
-    Sentences are drawn for both alike, chains for each by itself; what is compared is how often a resample's
-    difference, less that of all, is as large as that of all.
+    Statistics are float64[chains, sentences, …], summed for `score` (default: BLEU). Sentences are resampled jointly,
+    chains separately. The result is the share of resamples whose difference deviates from the actual one by at least
+    the actual difference.
     """
     random = np.random.default_rng(1)
 

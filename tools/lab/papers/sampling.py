@@ -41,9 +41,9 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to sample: a model, a schedule, how chains run, and for how many sweeps at most.
+    """A way to sample: a model, a schedule, how chains run, and the maximum number of sweeps.
 
-    What stands before the sweep `counted_from` (at another temperature than 1) does not count as reaching a goal.
+    Sweeps before `counted_from` (at another temperature than 1) do not count as reaching a goal.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Way:
 
 
 class Point(NamedTuple):
-    """A chain after a sweep: processor seconds of sampling so far (of all cores), natural-log likelihood."""
+    """A chain after a sweep: processor seconds of sampling so far (of all cores), natural log-likelihood."""
 
     label: str
     seed: int
@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 
 def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Every way with every seed; seed by seed, so that what else the machine does falls on all alike.
+    """Yield the points of every way with every seed; seed by seed, so that other load affects all alike.
 
     Kernels are compiled, or loaded, before the clock starts.
     """
@@ -97,13 +97,13 @@ def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iter
 
 
 def write_table(points: Sequence[Point], path: Path) -> None:
-    """One line for each chain and sweep."""
+    """Write one line for each chain and sweep."""
     rows = ([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"] for point in points)
     results.write_table(path, Point._fields, rows)
 
 
 def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
-    """By label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
+    """Return curves by label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
     chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for point in points:
         chain = chains.setdefault(point.label, {}).setdefault(point.seed, [])
@@ -112,7 +112,9 @@ def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
 
 
 class Reached(NamedTuple):
-    """When a way reaches a log-likelihood, mean over the seeds that do: sweeps, seconds, and how many seeds do."""
+    """When a way reaches a log-likelihood, as means over the seeds that do: sweeps, seconds, and the number of such
+    seeds.
+    """
 
     sweeps: float
     seconds: float
@@ -120,7 +122,7 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """When the chains of a way first stand at a goal, or each at its own; sweeps before `counted_from` do not count."""
+    """Find when the chains of a way first reach a goal, or one each; sweeps before `counted_from` do not count."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, own in zip(curve, goals, strict=True):
@@ -134,7 +136,7 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 
 
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
-    """Means over the seeds, with the range of all, against sweeps and seconds, as PNG; earlier sweeps are left out."""
+    """Draw means over the seeds, with the range of all, against sweeps and seconds, as PNG; omit earlier sweeps."""
     with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
         for (label, curve), style in zip(curves_of(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
             shown = curve[:, first_sweep:]
@@ -175,15 +177,18 @@ FIGURES = {
         Way("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
-"""Ways that are drawn beside each other: Figures 5 and 6, §5.3, and §5.4.3, where each process has its likelihood.
+"""Ways drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood.
 
-The paper compares the first two processes."""
+The paper compares the first two processes.
+"""
 _FIRST_SWEEP = {"figure-6": 10}
-"""Sweeps before it are left out of a figure."""
+"""First sweep drawn in a figure."""
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return where each way stands at the beginning, after ten sweeps and at the end: means over the runs."""
+    """Return the log-likelihood of each way at the beginning, after ten sweeps and at the end, as means over the
+    runs.
+    """
     rows = []
     for label, curve in curves_of(points).items():
         middle = curve.mean(axis=0)
@@ -197,16 +202,18 @@ def report(points: Sequence[Point]) -> str:
 
 
 def main(
-    what: Annotated[str, typer.Argument(metavar="FIGURE", help=f"What is drawn: {', '.join(FIGURES)}.")],
+    what: Annotated[str, typer.Argument(metavar="FIGURE", help=f"Figure: {', '.join(FIGURES)}.")],
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first n pairs.")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.")] = None,
     sweeps: Annotated[int, typer.Option(min=2, help="Sweeps of each run.")] = 100,
-    runs: Annotated[int, typer.Option(min=1, help="Runs that are averaged.")] = 5,
-    figure: Annotated[Path | None, typer.Option(help="PNG to write; the table of all points is beside it.")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs to average.")] = 5,
+    figure: Annotated[
+        Path | None, typer.Option(help="PNG file; the table of all points is written next to it.")
+    ] = None,
 ) -> None:
-    """Draw log-likelihood against sweeps and seconds, and print where each way stands."""
+    """Draw log-likelihood against sweeps and seconds, and print the values of each way."""
     if what not in FIGURES:
         raise typer.BadParameter(f"there is no {what!r}; there are {', '.join(FIGURES)}", param_hint="FIGURE")
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))

@@ -1,9 +1,9 @@
-"""Compare schedules: where chains settle, and when they are there; log-likelihood against sweeps and seconds.
+"""Compare schedules by where and when chains settle; log-likelihood against sweeps and seconds.
 
 python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
-Each way is run with five seeds. The goal of a seed is where the schedule of [CFGŠ14 §5.3], ten sweeps for each of seven
-levels, stands after 100 sweeps.
+Each way is run with five seeds. The goal of a seed is the value of the schedule of [CFGŠ14 §5.3], ten sweeps for each
+of seven levels, after 100 sweeps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} swe
 
 
 def ways(threads: int, most: int) -> dict[str, Way]:
-    """Return the candidates by short names; all but the paper's make at most n sweeps."""
+    """Return the candidates by short names; all except the paper's make up to `most` sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
@@ -58,9 +58,10 @@ def ways(threads: int, most: int) -> dict[str, Way]:
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """When each way stands where the paper's does after 100 sweeps, and where it settles, as Markdown.
+    """Return a Markdown table of when each way reaches the paper's value after 100 sweeps, and where it settles.
 
-    `counted_from` by label. Settled is the mean of a chain's last quarter; the deviation is that between chains.
+    `counted_from` is by label. The settled value is the mean of a chain's last quarter; the deviation is between
+    chains.
     """
     curves = curves_of(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
@@ -84,13 +85,13 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
 class ScheduleOptions:
     """Options of the comparison."""
 
-    pairs: Annotated[int | None, Option("Only the first n pairs.", min=1)] = None
-    sweeps: Annotated[int, Option("Sweeps by the schedule of the paper.", min=2)] = _PAPER_SWEEPS
-    most: Annotated[int, Option("Sweeps by the others.", min=2)] = 50
+    pairs: Annotated[int | None, Option("Use only the first N pairs.", min=1)] = None
+    sweeps: Annotated[int, Option("Sweeps with the paper's schedule.", min=2)] = _PAPER_SWEEPS
+    most: Annotated[int, Option("Sweeps with the other schedules.", min=2)] = 50
     only: Annotated[
         tuple[str, ...],
         Option(
-            "Ways besides that of the paper.",
+            "Schedules to compare with the paper's.",
             values=("rising", "cut", "random", "drawn", "quick", "stratified"),
             shown="all",
         ),
@@ -104,13 +105,13 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    figure: Annotated[Path, typer.Option(help="PNG to write; the table of all points is beside it.")] = Path(
+    figure: Annotated[Path, typer.Option(help="PNG file; the table of all points is written next to it.")] = Path(
         "schedules.png"
     ),
     *,
     what: ScheduleOptions,
 ) -> None:
-    """Sample a bitext by each schedule, and draw how the log-likelihood rises."""
+    """Sample a bitext by each schedule, and draw the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), what.pairs))
     known = ways(what.threads, what.most)
     chosen = [way for name, way in known.items() if name == "paper" or not what.only or name in what.only]

@@ -1,13 +1,13 @@
-"""Draw Figure 1 and fill Table 1 of [BC10]: how fast the ITG's samplers mix, from each start.
+"""Draw Figure 1 and fill Table 1 of [BC10]: mixing of the ITG samplers from each start.
 
     python -m hierogram.tools.lab.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
 
-Every row is a sampler and a start, as the mean and the spread of the seeds. P_f and P_e stay the words' relative
-frequencies and the strengths what they are at the start, so ln P is one function of the derivations for all runs. What
-is found is kept in the folder, run by run; the same command goes on where it was interrupted.
+Every row is a sampler and a start, as mean and range over the seeds. P_f and P_e stay the words' relative
+frequencies, and strengths keep their initial values, so ln P is one function of the derivations for all runs. Results
+are cached in the folder run by run, so the same command continues an interrupted run.
 
-With --phrases emissions may be phrases, as those of the paper's local sampler, for every sampler; and rows *of words*
-emit words alone under the same model, as the paper's slices do.
+With --phrases all samplers may emit phrases, like the paper's local sampler; rows *of words* emit only words under
+the same model, like the paper's slices.
 """
 
 import time
@@ -50,10 +50,10 @@ _ITERATIONS = 5
 
 
 def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
-    """BLEU and half its 95 % interval, as text, by the names of the links.
+    """Return BLEU and half its 95 % interval, as text, by the names of the links.
 
-    From each file of links a store of phrases is learned; posterior means translate. Weights are tuned once, with the
-    first grammar; the weight of target words is fitted to each. What the folder has already is taken.
+    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the
+    first grammar; the weight of target words is fitted for each. Existing results are reused.
     """
     experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
     made = []
@@ -67,17 +67,18 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
 
 
 LONGEST = 40
-"""Longer pairs are left out, as in the paper."""
+"""Maximum length of pairs, as in the paper."""
 HELD_OUT_WORDS = 29
-"""Words of a held-out sentence, at most."""
+"""Maximum number of words of a held-out sentence."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
-"""The paper samples no strengths: these stay."""
+"""Fixed strengths; the paper samples none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItgChain:
-    """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep. `words`: whether
-    it emits words alone where the model has phrases.
+    """A row of Table 1: a sampler, the parameter a of its slices, and a start.
+
+    `START` as a sampler makes no sweep. `words`: whether it emits only words in a model with phrases.
     """
 
     sampler: str
@@ -87,7 +88,7 @@ class ItgChain:
 
     @property
     def name(self) -> str:
-        """As the paper names its rows."""
+        """Return the row's name in the paper."""
         slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
         return f"{self.sampler}{slices} {self.start.upper()}{' of words' if self.words else ''}"
 
@@ -119,38 +120,42 @@ WITH_PHRASES = (
     *_OF_PHRASES,
     *(replace(chain, words=True) for chain in _OF_PHRASES if chain.sampler in (GIBBS, SLICE, FLAT)),
 )
-"""The same where emissions may be phrases, with a = 0.15; and of words alone."""
+"""The same chains with phrases as emissions, with a = 0.15, and with words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceOptions:
     """Options of the table."""
 
-    work: Annotated[Path, Option("Folder for all that is found; what is there already is taken.", metavar="FOLDER")]
-    pairs: Annotated[int | None, Option("Only the first n pairs.", min=1)] = None
+    work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
+    pairs: Annotated[int | None, Option("Use only the first N pairs.", min=1)] = None
     sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", min=1)] = 100
-    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", min=0)] = 20
+    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 omits it.", min=0)] = 20
     least_shape: Annotated[
-        float, Option("Leave out slices of a smaller a, which take longest.", min=0, flags=("--least-a",))
+        float, Option("Omit slices of a smaller a, which take longest.", min=0, flags=("--least-a",))
     ] = 0.0
-    seeds: Annotated[int, Option("Seeds, from 1 on.", min=1)] = 1
-    phrases: Annotated[int, Option("Words on a side of a phrase, at most.", min=1, max=LONGEST_ITG_PHRASE)] = 1
+    seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 1
+    phrases: Annotated[int, Option("Maximum words on each side of a phrase.", min=1, max=LONGEST_ITG_PHRASE)] = 1
     gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
-    test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", min=0)] = 0
-    tuning: Annotated[int, Option("Sentences to tune translations on.", min=1)] = 200
+    test: Annotated[int, Option("Number of test sentences; 0 omits BLEU.", min=0)] = 0
+    tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
-    figure: Annotated[Path | None, Option("PNG to draw; the curves stand beside it as .csv.", metavar="FILE")] = None
+    figure: Annotated[Path | None, Option("PNG file; the curves are written next to it as .csv.", metavar="FILE")] = (
+        None
+    )
 
     def of_results(self) -> dict[str, Any]:
-        """Return the options that results depend on, as plain values."""
+        """Return the options on which results depend, as plain values."""
         beside = ("work", "least_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
 class Bitext:
-    """Pairs to sample, also as those that emit words alone, Model 1 of them, links of the default aligner, and of these
-    one for each word for M4; manual links of the first pairs if any.
+    """Pairs to sample.
+
+    The pairs also with emissions of words only; their Model 1; links of the default aligner, reduced to one per word
+    for M4; and manual links of the first pairs, if any.
     """
 
     sentences: tuple[list[str], list[str]]
@@ -166,8 +171,10 @@ class Bitext:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A chain with one seed: seconds of processor time until each sweep's end, ln P after each sweep (from 0),
-    the share of proposals that were accepted, and the error rate if there are manual links.
+    """A chain with one seed.
+
+    Processor seconds until the end of each sweep, ln P after each sweep (from 0), the share of accepted proposals,
+    and the error rate if there are manual links.
     """
 
     chain: ItgChain
@@ -179,8 +186,8 @@ class Run:
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> Bitext:
-    """Return the first pairs of at most `LONGEST` words a side; with manual links all pairs. `phrases` have so many
-    words.
+    """Return the first pairs of up to `LONGEST` words on each side; all pairs with manual links. `phrases` is the
+    phrase length.
     """
     sides = read_sentences(str(source)), read_sentences(str(target))
     kept = [
@@ -205,7 +212,7 @@ def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgSta
     kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
     state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
     if chain.words:
-        # The model of phrases, of which words are one length.
+        # The phrase model, for which words are phrases of one length.
         base = make_base(bitext.batch, bitext.model1, settings)
         of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
         state = kernel.resume(state.derivations, of_words)
@@ -213,7 +220,7 @@ def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgSta
 
 
 def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
-    """One chain over all pairs: a `Run` as plain values; the last sample's links go to a file."""
+    """Run one chain over all pairs; return a `Run` as plain values, and write the last sample's links to a file."""
     kernel, state = begin(bitext, chain, seed)
     sums = empty_links(bitext.batch)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
@@ -275,7 +282,7 @@ def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
 
 
 def draw(runs: Sequence[Run], path: Path) -> None:
-    """ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
+    """Draw ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
     from matplotlib import colormaps
 
     with drawn(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
@@ -294,14 +301,14 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     wanted: SliceOptions,
 ) -> None:
     """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
     if len(files) != len(("source", "target")):
-        raise UsageError(f"a bitext is two files, not {len(files)}")
+        raise UsageError(f"expected two files of a bitext, got {len(files)}")
     if wanted.gold is not None and wanted.test:
-        raise UsageError("--gold and --test exclude each other: manual links are those of all pairs, none held out")
+        raise UsageError("--gold and --test are mutually exclusive: manual links need all pairs")
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
     parts = None
@@ -323,9 +330,9 @@ def main(
 
 
 def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
-    """All runs, and the files of the links of their first seed's last sample, by the chains' names."""
+    """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
     kept = Kept(wanted.work / "found.json")
-    # Compiling is no part of sampling: a pair of one word has it done.
+    # Sampling a pair of one word first excludes compilation from the times.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
     tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []
@@ -348,7 +355,7 @@ def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[s
 
 
 def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
-    """BLEU of the grammars that follow from links, those of the default aligner first; as text, by their names."""
+    """Return BLEU of the grammars from links, those of the default aligner first; as text, by their names."""
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
         files.append(str(wanted.work / f"sampled.{side}"))

@@ -1,12 +1,11 @@
-"""Small languages: what is translated after a thousand verses, or four thousand, of a language with rich morphology.
+"""Measure translation quality for small languages with rich morphology, after a thousand or four thousand verses.
 
     python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
-The folder holds `nt.CODE`: a verse a line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Verses are drawn from all books
-but one, and verses of that one are translated, with the built-in weights and a language model of the verses that were
-learned from. Raw text goes in and comes out: stores divide it into tokens by the languages' rules. Each cell of the
-table has a process of its own; what is found is kept in the folder, and the same command goes on where it was
-interrupted.
+The folder contains `nt.CODE`: one verse per line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses are
+drawn from all books except one; verses of that one are translated, with the built-in weights and a language model of
+the training verses. Input and output are raw text: stores tokenize it by the languages' rules. Each cell of the table
+runs in a separate process; results are cached in the folder, so the same command continues an interrupted run.
 """
 
 import multiprocessing
@@ -42,8 +41,11 @@ _NGRAM = 4
 
 @dataclass(frozen=True, slots=True)
 class TextWay:
-    """A way to learn and to translate: options of the decoder, order of the language model, and joins that make parts
-    of the words of each side (0: they stay whole, None: as suits them); without any it is a store of words."""
+    """A way to learn and to translate.
+
+    Options of the decoder, order of the language model, and number of subword joins for each side (0: whole words,
+    None: chosen automatically); without any joins it is a store of words.
+    """
 
     decoder: dict[str, Any]
     order: int = 3
@@ -51,8 +53,9 @@ class TextWay:
 
 
 WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
-"""The way of large stores: words, and what is not known is copied; the same with known words that stand in for unknown
-ones, and lengths that are fitted; parts of words on both sides; on those that are rich in forms."""
+"""The ways: words, with unknown ones copied; the same with stand-ins for unknown words and fitted lengths; subwords
+on both sides; subwords on sides with rich morphology.
+"""
 WAYS = {
     WORDS: TextWay({}),
     FITTED: TextWay({"alike": 0.75, "small": True}),
@@ -65,32 +68,30 @@ WAYS = {
 class SmallOptions:
     """Options of the table."""
 
-    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
-    languages: Annotated[tuple[str, ...], Option("Languages beside English, by their codes.", metavar="CODES")] = (
+    work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
+    languages: Annotated[tuple[str, ...], Option("Language codes, except English.", metavar="CODES")] = (
         "sw", "wo", "jiv", "qu", "ppk",
     )  # fmt: skip
-    train: Annotated[tuple[str, ...], Option("Verses to learn from, several numbers.", metavar="NUMBERS")] = (
+    train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
         "1000", "4000",
     )  # fmt: skip
-    ways: Annotated[tuple[str, ...], Option("Ways to do it.", metavar="NAMES")] = tuple(WAYS)
-    book: Annotated[str, Option("The book that is translated.")] = "ACT"
-    test: Annotated[int, Option("Verses of it, evenly spaced.", min=1)] = 350
-    seed: Annotated[int, Option("Seed of what is drawn to learn from, and of the store.", min=1)] = 1
-    draft: Annotated[
-        int, Option("Draft so many verses of the book, and learn each block that is corrected; 0: none.", min=0)
-    ] = 0
-    block: Annotated[int, Option("Verses that are corrected, and learned from, at once.", min=1)] = 10
-    figure: Annotated[Path | None, Option("Picture of drafting, PNG.", metavar="FILE")] = None
+    ways: Annotated[tuple[str, ...], Option("Ways to learn and translate.", metavar="NAMES")] = tuple(WAYS)
+    book: Annotated[str, Option("Book to translate.")] = "ACT"
+    test: Annotated[int, Option("Number of its verses, evenly spaced.", min=1)] = 350
+    seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
+    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0: none.", min=0)] = 0
+    block: Annotated[int, Option("Verses of a block, which are corrected and learned together.", min=1)] = 10
+    figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
 
     def of_results(self) -> dict[str, Any]:
-        """Return the options that each result depends on."""
+        """Return the options on which each result depends."""
         return {"book": self.book, "test": self.test, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True)
 class Verses:
-    """Raw text to learn from and to translate, source and target each."""
+    """Raw text for training and for translation, source and target each."""
 
     train: list[tuple[str, str]]
     test: list[tuple[str, str]]
@@ -98,7 +99,7 @@ class Verses:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Name what is measured at once: a direction, verses to learn from, a way."""
+    """A unit of measurement: a direction, training verses, a way."""
 
     source: str
     target: str
@@ -116,9 +117,9 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
 
 
 def divided(folder: Path, cell: Cell, wanted: SmallOptions, in_order: bool = False) -> Verses:
-    """Return the verses that both languages have: some drawn from other books, and some of the test's book.
+    """Return the verses that both languages have: training verses from other books, and test verses of one book.
 
-    With `in_order` those are the first ones, to be drafted.
+    With `in_order` the test verses are the book's first ones, to be drafted.
     """
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     both = [name for name in source if name in target]
@@ -146,14 +147,14 @@ def _ngrams(lines: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
-    """Return the share of the test's n-grams of a size that the training text has, too."""
+    """Return the share of the test's n-grams of a size that also occur in the training text."""
     known = {*_ngrams(train, size)}
     found = [ngram in known for ngram in _ngrams(test, size)]
     return sum(found) / max(len(found), 1)
 
 
 class _Learned:
-    """A store that has learned from verses in one of the ways, and what it takes to translate with it."""
+    """A store that has learned verses in one of the ways, and the resources for translation."""
 
     def __init__(self, cell: Cell, wanted: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
         self._way, self._threads = WAYS[cell.way], wanted.threads
@@ -174,20 +175,20 @@ class _Learned:
         store.learn(threads=self._threads).run()
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Learn from more verses."""
+        """Learn more verses."""
         self._store.add(pairs)
         self._targets += [target for _, target in pairs]
         self._store.learn(0, threads=self._threads).run()
 
     def translator(self) -> TextTranslator:
-        """Return what translates text with all that is learned until now."""
+        """Return a translator with everything learned so far."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
         hg.lm(text, model, store=self._store, order=self._way.order)
         return hg.Decoder(self._store, lm=model, **self._way.decoder).texts()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
-        """Return source texts as words with spaces between them."""
+        """Return source texts as words separated by spaces."""
         return [*map(pipeline_of(self._store.settings()).to_words().source.tokens, sources)]
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
@@ -197,7 +198,7 @@ class _Learned:
 
 
 def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
-    """Learn, translate, and compare with the references; returns the figures of a cell."""
+    """Learn, translate, and compare with the references; return the figures of a cell."""
     verses = divided(folder, cell, wanted)
     test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
     started = time.process_time()
@@ -223,10 +224,10 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
 
 
 def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
-    """Translate a book from its beginning, a block at a time, each before its references are learned.
+    """Translate a book in blocks from its beginning, learning the references of each block afterwards.
 
-    Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, where learning goes on
-    and where the store stands still; and the seconds from a block's references to translations that use them.
+    Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, both with continued
+    learning and with an unchanged store; and the seconds from a block's references to translations that use them.
     """
     verses = divided(folder, cell, wanted, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
@@ -258,19 +259,19 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
 
 
 def saved(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share of the references' characters that translations spare: all but the edits that make them."""
+    """Return the share of the references' characters that translations save: all except the edits to make them."""
     edits = sum(min(_edits(line, own), len(own)) for line, own in zip(lines, references, strict=True))
     return 1 - edits / max(sum(map(len, references)), 1)
 
 
 def _edits(one: str, other: str) -> int:
-    """Return the number of characters that are put in, taken out or changed to make one line of another."""
+    """Return the number of characters inserted, deleted or replaced to turn one line into another."""
     letters = np.array(list(map(ord, other)), np.int64)
     places = np.arange(len(other) + 1)
     row = places.copy()
     for number, letter in enumerate(map(ord, one), 1):
         best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
-        # Letters that are put in, one after the other, from the cheapest place before.
+        # Consecutive insertions, from the cheapest earlier position.
         row = np.minimum.accumulate(np.concatenate([[number], best]) - places) + places
     return int(row[-1])
 
@@ -280,7 +281,7 @@ def _peak_mb() -> float:
 
 
 def _apart(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
-    """Return the figures of some work in a process of its own."""
+    """Return the figures of some work that runs in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *given).result()
 
@@ -290,7 +291,7 @@ def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
     wanted: SmallOptions,
 ) -> None:
-    """Measure, and print the table; or draft, and print how far learning from corrections takes it."""
+    """Measure, and print the table; or draft, and print the gain from learning corrections."""
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", wanted.of_results())
     kept, rows = Kept(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
@@ -305,14 +306,14 @@ def main(
                         name = f"{cell}, {wanted.draft} drafted by {wanted.block}"
                         rows.append((cell, kept.find(name, partial(_apart, draft, folder, cell, wanted))))
     if wanted.draft:
-        _say_drafts(rows)
+        _print_drafts(rows)
         if wanted.figure is not None:
             _draw(rows, wanted.figure)
     else:
-        _say(rows)
+        _print_table(rows)
 
 
-def _say_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
+def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
     columns = ["direction", "verses", "way", "drafted", "chrF++ growing", "standing", "saved growing", "standing", "s"]
     cells = [
         [
@@ -330,7 +331,7 @@ def _say_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
 
 
 def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
-    """Draw chrF++ of what is drafted so far, a panel for each direction."""
+    """Draw chrF++ of the drafts so far, a panel for each direction."""
     with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
         for panel, (cell, found) in zip(panels[0], rows, strict=True):
             panel.plot(found["verses"], found["growing"], label="learns each block")
@@ -341,7 +342,7 @@ def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
         panels[0][0].legend(fontsize=8)
 
 
-def _say(rows: Sequence[tuple[Cell, Figures]]) -> None:
+def _print_table(rows: Sequence[tuple[Cell, Figures]]) -> None:
     columns = ["direction", "verses", "way", "chrF++", "BLEU", "unknown", "4-grams known", "length"]
     columns += ["s to learn", "s to translate", "MB to learn", "MB"]
     cells = [

@@ -1,8 +1,8 @@
-"""Table 2 of [CFGŠ14] for any bitext: what grammars translate, sampled ones beside heuristic ones.
+"""Table 2 of [CFGŠ14] for any bitext: translation quality of sampled and heuristic grammars.
 
 python -m hierogram.tools.lab.papers.table2 corpus.zh corpus.en align.gdfa --work table2
 
-What is found is kept in the folder, step by step; the same command goes on where it was interrupted.
+Results are cached in the folder step by step, so the same command continues an interrupted run.
 """
 
 import json
@@ -38,7 +38,7 @@ from hierogram.tools.translation.options import TranslateOptions
 
 ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
-"""The paper's other process, a Dirichlet process for each length [CFGŠ14 §5.4.2], and that of §4.1, one for all."""
+"""The paper's other processes: a Dirichlet process for each length [CFGŠ14 §5.4.2], and one for all rules (§4.1)."""
 SYSTEMS = (
     System(HIERO, PAIRS, heuristic=True),
     System("no singletons", PAIRS, heuristic=True, singletons=False),
@@ -59,18 +59,20 @@ SYSTEMS = (
 class TableOptions(ExperimentOptions):
     """Options of the table."""
 
-    span: Annotated[int, Option("Words that a rule covers, at most.", min=1)] = 20
+    span: Annotated[int, Option("Maximum words covered by a rule.", min=1)] = 20
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
     without_dirichlet: Annotated[
-        bool, Option("Leave out both Dirichlet processes: each is learned as long as the rest.")
+        bool, Option("Omit both Dirichlet processes, which take as long to learn as the rest.")
     ] = False
-    figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
+    figure: Annotated[Path | None, Option("PNG file of BLEU against the number of rules.", metavar="FILE")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """A row of the table: rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval,
-    p against Hiero, processor seconds a sentence, the weight of target words.
+    """A row of the table.
+
+    Rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval, p against Hiero,
+    processor seconds per sentence, the weight of target words.
     """
 
     name: str
@@ -86,7 +88,7 @@ class SystemRow:
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     wanted: TableOptions,
 ) -> None:
     """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
@@ -105,12 +107,12 @@ def main(
         rules, half = sum(by_scope), (score.high - score.low) / 2
         ratio = rules / max(of_hiero, 1)
         rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
-    _say(rows, sampling[1].p, parts, wanted)
+    _print_table(rows, sampling[1].p, parts, wanted)
     if wanted.figure is not None:
         draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
 
 
-def _say(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wanted: TableOptions) -> None:
+def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wanted: TableOptions) -> None:
     content = {"pairs": parts.pairs, "p_of_sampling": p_of_sampling, "rows": [asdict(row) for row in rows]}
     (wanted.work / "table2.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     columns = [
@@ -147,14 +149,14 @@ def _say(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wante
 
 
 def _shown(p: float | None) -> str:
-    """Return a probability as tables have it."""
+    """Return a probability formatted for tables."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def draw(rows: Sequence[SystemRow], path: Path, title: str) -> None:
-    """BLEU with its 95 % interval against the number of rules, as PNG."""
+    """Draw BLEU with its 95 % interval against the number of rules, as PNG."""
     with drawn(path, size=(8, 4.6)) as panel:
         for row, marker in zip(rows, cycle("os^vD<>PhXp*"), strict=False):
             panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)

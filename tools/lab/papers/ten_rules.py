@@ -1,4 +1,4 @@
-"""Find the ten rules of Figure 3 of [CGB09] again: 50 trees of a grammar that no context-free grammar can stand for.
+"""Recover the ten rules of Figure 3 of [CGB09] from 50 trees of a grammar that no context-free grammar represents.
 
 python -m hierogram.tools.lab.papers.ten_rules
 """
@@ -19,16 +19,19 @@ RULES = {
     *(f"({head} ({below}) ({below}))" for head in "AB" for below in "AB"),
     *(f"({head} ({below} {head.lower()}) ({below} {head.lower()}))" for head in "AB" for below in "AB"),
 }
-"""S expands to A or B; their two children are both A or both B, and where these are words, the words agree with the
-grandparent. All rules of a label are equally likely."""
+"""Rules of the grammar, equally probable for each label.
+
+S expands to A or B; their two children are both A or both B, and if these are words, the words agree with the
+grandparent.
+"""
 
 _LONGEST = 200
 _TEMPERATURE = 3.0
-"""Where annealing begins, as in the paper."""
+"""Initial temperature of annealing, as in the paper."""
 
 
 def _tree(random: Random, label: str) -> str:
-    """A random tree below a label."""
+    """Return a random tree below a label."""
     below = random.choice("AB")
     if random.random() < 0.5:
         return f"({label} {_tree(random, below)} {_tree(random, below)})"
@@ -36,7 +39,7 @@ def _tree(random: Random, label: str) -> str:
 
 
 def treebank(seed: int, trees: int = 50) -> list[str]:
-    """Return random trees of at most 200 words."""
+    """Return random trees of up to 200 words."""
     random = Random(seed)
     found: list[str] = []
     while len(found) < trees:
@@ -50,17 +53,17 @@ def treebank(seed: int, trees: int = 50) -> list[str]:
 
 
 def fragments_of(seed: int, sweeps: int) -> dict[str, int]:
-    """Return the fragments in which a chain over such trees ends, with their uses, annealed to T = 1."""
+    """Return the final fragments of a chain over such trees, annealed to T = 1, with their uses."""
     annealing = Annealing(sweeps, _TEMPERATURE)
     chain = sample_treebank(treebank(seed), base=UNIFORM, seed=seed, annealing=annealing, sweeps=0)
     return {fragment.fragment: fragment.uses for fragment in chain.fragments()}
 
 
 def main(
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of trees and chains, from 1 on.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of trees and chains, starting at 1.")] = 10,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps while the temperature falls from 3 to 1.")] = 2000,
 ) -> None:
-    """Learn from 50 trees for each seed; print the rules that were found, and those that are not the grammar's."""
+    """Learn from 50 trees for each seed; print the recovered rules, and those that are not the grammar's."""
     exact = 0
     for seed in range(1, seeds + 1):
         found = fragments_of(seed, sweeps)

@@ -1,6 +1,6 @@
-"""Grammars of one bitext, compared by what they translate: learned, extracted, tuned, translated with, and scored.
+"""Compare grammars of one bitext by their translations: learn, extract, tune, translate, and score.
 
-What is made stays in a folder, and what is there already is taken.
+Results stay in a folder, and existing ones are reused.
 """
 
 import tempfile
@@ -50,12 +50,15 @@ from hierogram.tools.translation.tuning.tuning import tune
 from hierogram.tools.translation.tuning_runs import GrammarDecoder
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
-"""Features that all grammars of the table have."""
+"""Features common to all grammars of the table."""
 
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Stores of pairs alone, of the state in which sampling begins, of eight samples merged, of default settings, and of a
-Dirichlet process for each length of rules, d = 0 [CFGŠ14 §5.4.2]; the others have models' names, and the default
-schedule; the one Dirichlet process of all rules `quick`."""
+"""Names of stores.
+
+Pairs alone; the initial state of sampling; eight merged samples; default settings; a Dirichlet process for each
+length of rules, d = 0 [CFGŠ14 §5.4.2]. Other stores have the names of models and the default schedule; the single
+Dirichlet process of all rules has the schedule `quick`.
+"""
 
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
 WORDS = "words"
@@ -69,26 +72,26 @@ _BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "fi
 class ExperimentOptions:
     """Options of every comparison of translations."""
 
-    work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
-    tuning: Annotated[int, Option("Sentences to tune on.", min=1)] = 400
-    test: Annotated[int, Option("Sentences to test with.", min=1)] = 400
-    longest: Annotated[int, Option("Words of a held-out sentence, at most.", min=1)] = 29
-    references: Annotated[int, Option("References that a test sentence has at least.", min=1)] = 1
-    pairs: Annotated[int | None, Option("Pairs to take of the bitext, evenly spaced.", min=1, shown="all")] = None
-    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", min=0)] = 2
+    work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
+    tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 400
+    test: Annotated[int, Option("Number of test sentences.", min=1)] = 400
+    longest: Annotated[int, Option("Maximum words of a held-out sentence.", min=1)] = 29
+    references: Annotated[int, Option("Minimum references of a test sentence.", min=1)] = 1
+    pairs: Annotated[int | None, Option("Number of pairs to use, evenly spaced.", min=1, shown="all")] = None
+    max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0)] = 2
     pops: Annotated[int, Option("Places popped for each span.", min=0)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
     def of_results(self) -> dict[str, Any]:
-        """Return the options that results depend on."""
+        """Return the options on which results depend."""
         return {name: value for name, value in asdict(self).items() if name not in _BESIDE_RESULTS}
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A grammar: its name, the store that it comes from, and how it is taken out of it.
+    """A grammar: its name, its store, and how it is exported.
 
-    `features` None: all. `smoothing` None: as exports have it. `pruning` says which rules of a heuristic grammar stay.
+    `features` None: all. `smoothing` None: the default of exports. `pruning` selects rules of a heuristic grammar.
     `chain` is the seed of the store.
     """
 
@@ -105,14 +108,15 @@ class System:
 
     @property
     def named(self) -> str:
-        """Its name among the grammars of all chains."""
+        """Return its name among the grammars of all chains."""
         return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A grammar as a file, with the rules that can match the held-out sentences; how many rules it has by scope, and
-    the seconds in which it was written."""
+    """A grammar file with the rules that can match the held-out sentences, the number of rules by scope, and the
+    seconds of writing.
+    """
 
     system: System
     file: Path
@@ -121,26 +125,26 @@ class Made:
 
     @property
     def output(self) -> Path:
-        """The file of its translations."""
+        """Return the file of its translations."""
         return self.file.with_suffix(".out")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPairs:
-    """Source sentences, and of each its references; where there are fewer of some, the others are empty."""
+    """Source sentences with their references; missing references are empty."""
 
     sources: list[str]
     references: list[list[str]]
 
     def columns(self) -> list[list[str]]:
-        """References as files have them: the first of each sentence, the second, …"""
+        """Return references by column: the first of each sentence, the second, …"""
         most = max(map(len, self.references))
         return [[own[k] if k < len(own) else "" for own in self.references] for k in range(most)]
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files to learn from (two, or three with the alignment), sentences to tune on and to test with."""
+    """Training files (two, or three with the alignment), tuning sentences and test sentences."""
 
     files: list[str]
     tuning: HeldOutPairs
@@ -149,10 +153,10 @@ class Split:
 
 
 def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
-    """Divide a bitext by its source sentences, evenly spaced; what is to be learned from goes to the folder.
+    """Split a bitext by its source sentences, evenly spaced; training files are written to the folder.
 
-    `tuning` and `test` sentences are held out, of `longest` words at most; those of the test have `references` or more.
-    Raises `InputError` where there are too few sentences, or files of different lengths.
+    `tuning` and `test` sentences of up to `longest` words are held out; those of the test have at least `references`
+    references. Raises `InputError` if there are too few sentences, or if files differ in length.
     """
     columns = [read_sentences(file) for file in files]
     if len({len(lines) for lines in columns}) != 1:
@@ -189,12 +193,12 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
 
 
 def _spaced(items: list[str], wanted: int) -> list[str]:
-    """Return n of the items, evenly spaced; all where there are fewer."""
+    """Return n evenly spaced items, or all if there are fewer."""
     return items if len(items) <= wanted else [items[k * len(items) // wanted] for k in range(wanted)]
 
 
 def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """Return the files of a bitext with those of its alignment, which is made unless it is there."""
+    """Return the files of a bitext with those of its alignment, which is made if it does not exist."""
     if len(files) > len(("source", "target")):
         return list(files)
     path = folder / "train.align"
@@ -220,7 +224,7 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
         discount=0.0 if name == DIRICHLETS else Settings().discount,
-        # By strata a Dirichlet process stays with the short rules that it meets first.
+        # With strata, a Dirichlet process would stay with the short rules that it sees first.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
     )
@@ -238,10 +242,10 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
 
 
 def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
-    """Take a store's pairs through levels of the schedule `paper`, and commit as their means those of the samples.
+    """Take a store's pairs through levels of the schedule `paper`, and commit the samples' means as theirs.
 
-    The samples are the state in which sampling begins (every node cut, a random edge at each), and those after
-    each of the levels: with defaults the 0th, 10th, …, 70th. Without levels no sample is averaged.
+    The samples are the initial state of sampling (every node cut, a random edge at each), and those after each of the
+    levels: by default the 0th, 10th, …, 70th. Without levels no sample is averaged.
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
@@ -273,7 +277,7 @@ def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
 
 
 def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
-    """Return the translations of sentences, and processor seconds a sentence, once kernels are loaded."""
+    """Return the translations of sentences, and processor seconds per sentence, once kernels are loaded."""
     translator.translate(sources[0])
     seconds, lines = timed(
         lambda: [found.text for found in translator.translate_all(sources, threads=threads)], time.process_time
@@ -282,17 +286,17 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
 
 
 class Experiment:
-    """A folder in which grammars are made of one bitext, and compared by what they translate."""
+    """A folder in which grammars are made from one bitext and compared by their translations."""
 
     def __init__(self, parts: Split, folder: Path, max_scope: int, threads: int, found: str = "found.json") -> None:
-        """Begin, or go on; `found` names the file of what was found."""
+        """Start or continue; `found` is the file of cached results."""
         self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
         self.kept = Kept(folder / found)
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
     def made(self, system: System, bitext: Sequence[str]) -> Made:
-        """Return a system's grammar, made of a bitext with its links as far as it can match held-out sentences."""
+        """Return a system's grammar, made from a bitext with its links and filtered for the held-out sentences."""
         name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
 
@@ -305,7 +309,7 @@ class Experiment:
         return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
 
     def write(self, system: System, url: str, path: Path) -> list[int]:
-        """Write a grammar of a store; how many rules it has by scope."""
+        """Write a grammar of a store, and return the number of its rules by scope."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
@@ -325,7 +329,7 @@ class Experiment:
                 return _by_scope(snapshot, system)
 
     def equip(self, options: TranslateOptions) -> TranslationResources:
-        """Return all but a grammar to translate with, the target side's language model among it."""
+        """Return everything except a grammar for translation, including the target side's language model."""
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as shown:
@@ -335,7 +339,7 @@ class Experiment:
     def tuned(
         self, equipment: TranslationResources, made: Made, iterations: int, seed: int = 1
     ) -> tuple[dict[str, float], bool]:
-        """Return weights that are tuned with one grammar, and whether they are those that tuning began with."""
+        """Return weights tuned with one grammar, and whether they are the initial ones."""
         held = self.parts.tuning
         options = TuningOptions(iterations=iterations, seed=seed)
         references = [[tuple(line.split()) for line in own] for own in held.references]
@@ -355,10 +359,10 @@ class Experiment:
     def translated(
         self, made: Sequence[Made], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
-        """Translate with each grammar into its file; return seconds a sentence and the weight of words, by name.
+        """Translate with each grammar into its file; return seconds per sentence and the weight of words, by name.
 
-        Weights are tuned once, with the first grammar; the weight of target words is fitted to each, since a grammar of
-        other rules makes translations of other lengths under the same weights. Seconds are of processors, one thread.
+        Weights are tuned once, with the first grammar. The weight of target words is fitted for each, since another
+        grammar gives translations of other lengths with the same weights. Seconds are processor time of one thread.
         """
         equipment = self.equip(options)
         tuned = self.folder / "weights.toml"
@@ -383,9 +387,9 @@ class Experiment:
         return [seconds, words]
 
     def _fitted_words(self, equipment: TranslationResources, grammar: TranslationGrammar) -> float:
-        """Fit the weight of words, between 0 and twice what it is: translations have as many words as the references.
+        """Fit the weight of words, between 0 and twice its value, to the number of words of the references.
 
-        Of several references the one whose length is closest counts. All other weights stay.
+        With several references the one of the closest length counts. All other weights stay.
         """
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in own] for own in held.references]
@@ -413,7 +417,7 @@ class Experiment:
             return evaluate(outputs, references, options, shown, resamples)
 
     def scored(self, made: Sequence[Made]) -> list[SystemScore]:
-        """Return the BLEU of what grammars have translated, each beside the first one."""
+        """Return the BLEU of the grammars' translations, each compared with the first one."""
         outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
         [found] = self.evaluated(outputs, options)
@@ -421,9 +425,9 @@ class Experiment:
 
 
 def begin(files: Sequence[str], wanted: ExperimentOptions) -> Experiment:
-    """Begin an experiment with a bitext, or with some pairs of it, evenly spaced; or go on with it.
+    """Start an experiment with a bitext, or with some evenly spaced pairs of it, or continue it.
 
-    Raises `UsageError` where the folder has results that were asked for otherwise, and as `split`.
+    Raises `UsageError` if the folder has results of other settings, and the errors of `split`.
     """
     work = wanted.work
     work.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Costs of sampling by several workers."""
+"""Costs of sampling with several workers."""

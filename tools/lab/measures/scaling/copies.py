@@ -1,8 +1,8 @@
-"""Measure the memory of workers and of the first process with a large store: copies of a corpus, each in own words.
+"""Measure the memory of workers and main process with a large store, made of copies of a corpus.
 
 python -m hierogram.tools.lab.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
 
-Copies share no words, so the rules of the store grow in proportion to it: more than those of text would.
+Copies share no words, so the number of rules is proportional to the store, which is more than for real text.
 """
 
 import csv
@@ -30,8 +30,11 @@ _NEVER = 1e9
 
 
 class Memory(NamedTuple):
-    """After a batch of pairs: all pairs until now, rules in use, seconds of sampling and pairs of the batch; the most
-    bytes that the first process and any of the workers have held until now."""
+    """Measurement after a batch of pairs.
+
+    Total pairs, rules in use, seconds of sampling and pairs of the batch; peak bytes so far of the main process and
+    of the largest worker.
+    """
 
     pairs: int
     rules: int
@@ -42,7 +45,7 @@ class Memory(NamedTuple):
 
 
 def fill(store: Store, corpus: Corpus, copies: int) -> None:
-    """Put copies of the corpus into the store: each word ends in the copy's number, the links are the corpus'."""
+    """Store copies of the corpus: each word ends with the copy's number, the links are the same."""
     for number in range(copies):
         with temporary_folder() as folder:
             files = corpus.files(folder)
@@ -56,7 +59,7 @@ def fill(store: Store, corpus: Corpus, copies: int) -> None:
 
 
 def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
-    """Take all waiting pairs through n sweeps, a batch after the other, each of them committed."""
+    """Take all waiting pairs through n sweeps, batch by batch, with a commit for each."""
     options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         done = store.count_pairs() - store.count_pairs([WAITING])
@@ -79,13 +82,17 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Figures of each batch, CSV.")] = Path("copies.csv"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file of results for each batch.")] = Path(
+        "copies.csv"
+    ),
     copies: Annotated[int, typer.Option(min=1, help="Copies of the corpus.")] = 25,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps over each batch.")] = 2,
     workers: Annotated[int, typer.Option(min=1, help="Workers of one thread each.")] = 2,
-    store: Annotated[str | None, typer.Option(help="URL of the store, which is kept; else a file for now.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="URL of the store, which is kept (default: a temporary file).")
+    ] = None,
 ) -> None:
-    """Sample copies of a corpus by workers, and say how much memory that took."""
+    """Sample copies of a corpus with workers, and report the memory."""
     corpus = Corpus(str(source), str(target), str(alignment), None)
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())

@@ -1,10 +1,10 @@
-"""Measure what the parts of sampling by workers cost on this machine, beside threads: one command, one file of figures.
+"""Measure the costs of the parts of sampling with workers, compared with threads.
 
 python -m hierogram.tools.lab.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
 
-Sweeps by threads and by workers take turns.
+Sweeps of threads and of workers alternate.
 
-`hierogram.tools.lab.measures.scaling.simulating` says from it how long sweeps would take elsewhere.
+`hierogram.tools.lab.measures.scaling.simulating` estimates from the result the time of sweeps on other machines.
 """
 
 import json
@@ -39,8 +39,8 @@ Result = TypeVar("Result")
 
 
 def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]:
-    """Return what the tasks give; each is given what it calls to let the next one go on, until its turn comes again."""
-    # Only the thread whose turn it is, the first in the order, looks at the order.
+    """Return the results of the tasks, which run alternately: each is given a function that waits for its next turn."""
+    # Only the thread whose turn it is, the first in the order, reads the order.
     order, may_go_on = deque(range(len(tasks))), [threading.Semaphore(0) for _ in tasks]
 
     def run(who: int) -> Result:
@@ -70,8 +70,10 @@ _LATER_ROUNDS, SWEEPS_A_ROUND = 2, 10
 
 @dataclass(frozen=True, slots=True)
 class StoreSeconds:
-    """Seconds of opening all pairs, and of bringing them back and committing them, by the clock and by the processor
-    time of this process alone; those of the commit in which workers wrote."""
+    """Seconds of opening all pairs, of collecting and committing them, and of commits written by workers.
+
+    Wall-clock time, and processor time of this process only.
+    """
 
     open: float
     open_processor: float
@@ -82,12 +84,15 @@ class StoreSeconds:
 
 @dataclass(frozen=True, slots=True)
 class BurnIn:
-    """A store taken through its burn-in: `sweep_seconds` of each sweep from the second one on, and `count_seconds` in
-    which the first process then brings its counts up to date; pairs a second in all of these, by the clock and by the
-    processor time of this process and all that it has started; by how many seconds the first sweep was longer, in which
-    kernels are loaded, workers started and pairs shared out; what the store took then, when all rules were new, and in
-    the mean of two rounds of ten sweeps after it, for which all pairs are opened again; whether workers open and write
-    the pairs; rules in use after the burn-in, and what went between workers by then."""
+    """Measurements of a burn-in.
+
+    `sweep_seconds` of each sweep from the second on, and `count_seconds` in which the main process then updates its
+    counts. Pairs per second in all of these, by wall-clock time and by the processor time of this process and its
+    children. The additional seconds of the first sweep, in which kernels are loaded, workers started and pairs
+    distributed. The seconds of the store, both for the first time, when all rules were new, and as the mean of two
+    later rounds of ten sweeps, which reopen all pairs. Whether workers open and write the pairs; rules in use after
+    the burn-in; and the traffic between workers.
+    """
 
     pairs: int
     sweeps: int
@@ -105,12 +110,12 @@ class BurnIn:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Figures of one machine; bytes, seconds.
+    """Measurements of one machine, in bytes and seconds.
 
-    `ratio` of pairs a second, workers' to threads', the median of pairs of sweeps that followed each other;
-    `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` in which
-    a worker adds one of them; `round_seconds` by which a round of workers is longer than one of threads, the median;
-    `worker_bytes` the most memory of a worker's process.
+    `ratio` of pairs per second, workers' to threads', the median over consecutive pairs of sweeps. `changes_a_pair`:
+    entries of 32 bytes in a round's changes for each resampled pair; `merge_seconds` in which a worker adds one of
+    them. `round_seconds`: the median of the extra time of a round with workers. `worker_bytes`: the peak memory of a
+    worker.
     """
 
     cores: int
@@ -126,19 +131,19 @@ class Parts:
 
 @contextmanager
 def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
-    """A new store with the corpus, at the URL or in a file for now."""
+    """Yield a new store with the corpus, at the URL or in a temporary file."""
     with temporary_folder() as folder, open_store(url or f"sqlite:///{folder / 'parts.db'}", create=True) as store:
         if store.count_pairs():
-            raise UsageError(f"{store.url} holds pairs already: name a database without a store")
+            raise UsageError(f"{store.url} already contains pairs: name an empty database")
         with Input(corpus.files(folder)) as source:
             ingest(store, source)
         yield store
 
 
 def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> BurnIn:
-    """Take all pairs of a store through their burn-in, and commit them; after each sweep of it the next one goes on.
+    """Take all pairs of a store through their burn-in, commit them, and pass the turn after each sweep.
 
-    Then take them through some rounds more, alone.
+    Afterwards run some more rounds alone.
     """
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         by_workers = learner.chain.reads(store)
@@ -153,7 +158,7 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
                 watch.go_on()
                 return False
             watch.go_on()
-            # It needs the counts.
+            # The likelihood needs the counts.
             learner.measure()
             watch.note()
             return False
@@ -189,7 +194,7 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
 def _round(
     learner: Learner, state: str, sweeps: int, enough: Callable[[], bool], begin: Callable[[], None]
 ) -> tuple[int, StoreSeconds]:
-    """Open all pairs, which are in a state, sweep over them, and commit them; return how many they are, and seconds."""
+    """Open, sweep and commit all pairs of a state; return their number and the seconds."""
     opening = time.perf_counter(), time.process_time()
     [lot] = learner.lots([state])
     batch = lot.open()
@@ -214,7 +219,9 @@ def _traffic(learner: Learner) -> Traffic:
 
 
 class _Watch:
-    """Seconds between `go_on` and `note`, by the `clock` and of `processors`, and when the last ones were `noted`."""
+    """Stopwatch between `go_on` and `note`, by wall-clock and by processor time; `noted` is the time of the last
+    note.
+    """
 
     def __init__(self) -> None:
         self.clock: list[float] = []
@@ -232,9 +239,9 @@ class _Watch:
 
 
 def processor_seconds() -> float:
-    """Return what this process and all below it that still run have had of processors.
+    """Return the processor time of this process and its running descendants.
 
-    0 where the system does not say.
+    0 if the system does not report it.
     """
     parents, seconds = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -253,9 +260,9 @@ def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 def worker_memory(process: int) -> int:
-    """Return the most memory that a process here has held for itself, in bytes; 0 where the system does not say.
+    """Return the peak private memory of a local process in bytes; 0 if the system does not report it.
 
-    Without what is shared among processes, as much as there is of that now.
+    Shared memory is subtracted with its current size.
     """
     status = Path(f"/proc/{process}/status")
     if not status.exists():
@@ -266,9 +273,9 @@ def worker_memory(process: int) -> int:
 
 
 def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
-    """Threads and workers in turn, each with a new store; `url` is for that of the workers."""
+    """Measure threads and workers alternately, each with a new store; `url` is for the workers' store."""
     with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, None) as one, filled(corpus, url) as other:
-        # In the workers' blocks, so that both sample the same.
+        # With the workers' blocks, so that both get the same samples.
         blocks = suited_blocks(one.count_pairs())
         threads = LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks)
         shared = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
@@ -294,12 +301,12 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Figures, JSON.")] = Path("parts.json"),
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first n pairs.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Workers, and threads beside them.")] = 2,
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file of results.")] = Path("parts.json"),
+    pairs: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers, and of threads for comparison.")] = 2,
     store: Annotated[str | None, typer.Option(help="URL of an empty Postgres database for the workers' store.")] = None,
 ) -> None:
-    """Measure what workers send, merge and commit, beside threads."""
+    """Measure the costs of sending, merging and committing with workers, compared with threads."""
     parts = measure(Corpus(str(source), str(target), str(alignment), pairs), workers, store)
     output.write_text(json.dumps(asdict(parts), indent=2) + "\n")
     threads, shared = parts.by_threads, parts.by_workers

@@ -1,8 +1,8 @@
-"""Measure what blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
+"""Measure the loss of likelihood by blocks: chains of several seeds with several blocks, against sequential ones.
 
 python -m hierogram.tools.lab.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 
-Each chain is written down when it is done, and one that is there already is not run again.
+Each chain is recorded when it is done; recorded chains are not run again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,10 @@ SEQUENTIAL = "sequential"
 
 
 def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
-    """Sample a chain by the store's default model and schedule, `SEQUENTIAL` or in blocks as in 32x64; the natural-log
-    likelihood of all rule tokens at its end."""
+    """Sample a chain with the default model and schedule, and return the final log-likelihood of all rule tokens.
+
+    `scheme` is `SEQUENTIAL`, or blocks such as 32x64.
+    """
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     trial = PhraseTrial(model_over(batch), batch, schedule_of(SETTINGS), how)
@@ -39,8 +41,10 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 
 
 def prices(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each scheme with the mean and standard deviation of its chains' log-likelihoods, and by how many of
-    sequential sampling's standard deviations the mean is above that of sequential sampling."""
+    """Yield each scheme with mean and standard deviation of its chains' log-likelihoods, and its gain.
+
+    The gain over sequential sampling is in standard deviations of the latter.
+    """
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():
         yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)
@@ -50,13 +54,15 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where chains ended, JSON.")] = Path("prices.json"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file of final log-likelihoods.")] = Path(
+        "prices.json"
+    ),
     schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
-    pairs: Annotated[int, typer.Option(min=2, help="The first n pairs.")] = 5000,
+    pairs: Annotated[int, typer.Option(min=2, help="Use only the first N pairs.")] = 5000,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
     seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,
 ) -> None:
-    """Sample a corpus in sequence and in blocks, and say what that changes of the log-likelihood."""
+    """Sample a corpus sequentially and in blocks, and report the change of the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
     kept = Kept(output)
     ends = {

@@ -1,18 +1,18 @@
-"""Estimate the time of a sweep on more machines than there are here: arithmetic from measured parts.
+"""Estimate the time of a sweep on more machines, by arithmetic from measured parts.
 
 python -m hierogram.tools.lab.measures.scaling.simulating parts-5000.json parts-41000.json
 
-It is a model, no measurement. What it takes to be so:
+This is a model, not a measurement. Its assumptions:
 
-- workers sample as fast as a core here, whatever the size of the table; the last one of a round keeps others waiting;
-- a round takes in half of a resident batch, 24,576 pairs at most; every machine gets the changes of all others, from
-  them, or, where there are more than 16 workers, one machine after the other from the first one's network; each worker
-  adds all of them;
-- 150,000 pairs are in memory together;
+- workers sample as fast as a core here, for any size of the table; the slowest one of a round delays the others;
+- a round takes half of a resident batch, at most 24,576 pairs; every machine gets the changes of all others, from
+  them, or, with more than 16 workers, one machine after the other from the first one's network; each worker adds
+  all of them;
+- 150,000 pairs are in memory at the same time;
 - a run of 100 sweeps opens and writes all pairs once for the burn-in, when all rules are new, then every ten sweeps;
-  on SQLite one process does; on Postgres the workers, as fast by each as measured, and then one transaction takes all
-  in, as fast as measured;
-- rules grow with pairs by a power (Heaps).
+  on SQLite by one process; on Postgres by the workers, at the measured speed each, followed by one transaction that
+  merges everything, at its measured speed;
+- rules grow with pairs by a power law (Heaps).
 """
 
 import json
@@ -28,7 +28,7 @@ from hierogram.tools.lab.measures.scaling.parts import SWEEPS_A_ROUND
 _BYTES_AN_ENTRY = 32
 _BYTES_A_ROW = 33
 _ROOM_A_ROW = 4.0
-"""Rows are between a quarter and half of a table's room; this is the case with the most memory."""
+"""Table rows per rule. Tables are between a quarter and half full; this is the case with the most memory."""
 _FEWEST_ROUNDS = 2
 _MOST_PAIRS_A_ROUND = 24_576
 _MOST_PASSED = 16
@@ -37,9 +37,12 @@ _SWEEPS_A_RUN = 100
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Measured: pairs a second of one core, entries of changes a pair, seconds to add one, seconds a round apart from
-    that, seconds a sweep to open and to write a pair, of one process, and those in which a worker does a part of both,
-    rules and pairs of the store that was measured, the power by which rules grow with pairs."""
+    """Measured costs.
+
+    Pairs per second of one core; entries of changes per pair; seconds to add one; other seconds per round; seconds
+    per sweep to open and to write a pair, in one process, and the part done by a worker; rules and pairs of the
+    measured store; and the exponent by which rules grow with pairs.
+    """
 
     pairs_a_second: float
     changes_a_pair: float
@@ -54,8 +57,10 @@ class Costs:
 
 
 class SimulatedSweep(NamedTuple):
-    """Seconds of a sweep over all pairs: sampling, sending changes, adding them, rounds apart from these, and the share
-    of opening and writing; bytes of a worker's table."""
+    """Estimated seconds of a sweep over all pairs, by part, and the bytes of a worker's table.
+
+    Sampling, sending changes, adding them, other costs of rounds, and the share of opening and writing.
+    """
 
     sampling: float
     sending: float
@@ -66,12 +71,12 @@ class SimulatedSweep(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All together."""
+        """Return the total."""
         return self.sampling + self.sending + self.merging + self.rounds + self.store
 
 
 def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
-    """From the figures of `hierogram.tools.lab.measures.scaling.parts` for fewer pairs, and for more."""
+    """Return the costs from the results of `hierogram.tools.lab.measures.scaling.parts` for fewer and more pairs."""
     threads, shared = parts["by_threads"], parts["by_workers"]
     rounds = (_SWEEPS_A_RUN - shared["sweeps"]) / SWEEPS_A_ROUND
     opened, committed, written = (
@@ -105,10 +110,10 @@ def simulate(
     imbalance: float = 0.1,
     batch: float = 150_000,
 ) -> SimulatedSweep:
-    """Return a sweep over n pairs by n workers, one a core, of machines with `cores` and `network` bytes a second.
+    """Estimate a sweep over `pairs` pairs by `workers` workers, one per core.
 
-    `imbalance` is by what share the slowest worker of a round is slower than the mean. Of the pairs, `batch` are in
-    memory together.
+    Machines have `cores` cores and `network` bytes per second. `imbalance` is the share by which the slowest worker
+    of a round is slower than the mean. `batch` pairs are in memory at the same time.
     """
     machines = -(-workers // cores)
     size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
@@ -127,14 +132,14 @@ def simulate(
 
 
 def main(
-    small: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for fewer pairs.")],
-    parts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for more pairs.")],
+    small: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Measured parts for fewer pairs.")],
+    parts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Measured parts for more pairs.")],
     pairs: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10000000,100000000",
     workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2,4,8,16,32,64",
-    cores: Annotated[int, typer.Option(min=1, help="Workers a machine.")] = 16,
-    gigabits: Annotated[float, typer.Option(min=0.001, help="Network of a machine, Gbit/s.")] = 10.0,
+    cores: Annotated[int, typer.Option(min=1, help="Workers per machine.")] = 16,
+    gigabits: Annotated[float, typer.Option(min=0.001, help="Network bandwidth of a machine in Gbit/s.")] = 10.0,
 ) -> None:
-    """Print what a sweep would take, from parts that were measured: a model, no measurement."""
+    """Print the estimated time of a sweep from measured parts: a model, not a measurement."""
     costs = costs_of(json.loads(small.read_text()), json.loads(parts.read_text()))
     print("pairs\tworkers\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\tGB a worker\tGB a machine")
     for number in map(float, pairs.split(",")):

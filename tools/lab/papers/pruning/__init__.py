@@ -1,1 +1,1 @@
-"""Randomized pruning, measured: of pairs and of sentences."""
+"""Measurements of randomized pruning, for pairs and for sentences."""

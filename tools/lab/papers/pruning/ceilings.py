@@ -1,4 +1,4 @@
-"""Count what a mask saves where nothing stands in its way: all links straight, right, as many selected as ever.
+"""Measure the savings of a mask under ideal conditions: all links are straight and correct.
 
 python -m hierogram.tools.lab.papers.pruning.ceilings
 """
@@ -19,8 +19,10 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Edges of the whole chart of a pair of n words a side, and of a mask: mean of some selections, each of
-    other words of which that share has a link."""
+    """Return the edges of the whole chart of a pair of `words` words on each side, and of a mask.
+
+    The latter is a mean over some selections, each with a `share` of random words linked.
+    """
     make, empty_sides = GRAMMARS[grammar]
     alone = np.ones(words)
     pair = PairWords(
@@ -39,8 +41,8 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
 
 
 def main(
-    itg: Annotated[str, typer.Option(help="Words a side, of an ITG.")] = "11,20,30",
-    mixed: Annotated[str, typer.Option(help="Words a side, of mixed rules.")] = "8,11",
+    itg: Annotated[str, typer.Option(help="Words on each side, for the ITG.")] = "11,20,30",
+    mixed: Annotated[str, typer.Option(help="Words on each side, for mixed rules.")] = "8,11",
 ) -> None:
     """Count, and print a table."""
     print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")

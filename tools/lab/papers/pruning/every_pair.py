@@ -1,11 +1,11 @@
-"""One mask of every pair of a corpus: what a pass of randomized pruning takes [BPK09 §4].
+"""Measure one pass of randomized pruning: one mask of every pair of a corpus [BPK09 §4].
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
-Of each pair below a size a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are those of
-one processor, of all of that; reading and Model 1 stand apart. What is done is kept: the same command goes on where it
-was interrupted.
+For each pair below a size, a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are
+processor time of all of these on one processor; reading and Model 1 are reported separately. Results are saved, so
+the same command continues an interrupted run.
 """
 
 import time
@@ -22,11 +22,11 @@ from hierogram.tools.lab.measures.results import Kept
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
 
 _AT_ONCE = 1_000
-"""Pairs after which what is done is written."""
+"""Pairs between two saves."""
 
 
 def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
-    """Make the first derivation and one mask of a pair; its word pairs, edges of the mask, processor seconds."""
+    """Make the first derivation and one mask of a pair; return its word pairs, edges of the mask, processor seconds."""
     begun = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
@@ -34,30 +34,32 @@ def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[in
 
 
 def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
-    """Do the same for several pairs."""
+    """Call `sample` for several pairs."""
     return [sample(corpus, grammar, pair, seed) for pair in pairs]
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
-    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
-    below: Annotated[int, typer.Option(min=1, help="Pairs with fewer word pairs.")] = 1_000,
-    every: Annotated[int, typer.Option(min=1, help="Take every n-th of these pairs.")] = 1,
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
+    links: Annotated[
+        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
+    ],
+    below: Annotated[int, typer.Option(min=1, help="Use only pairs with fewer word pairs.")] = 1_000,
+    every: Annotated[int, typer.Option(min=1, help="Use every N-th of these pairs.")] = 1,
     grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What is done, JSON.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSON file of results.")] = Path(
         "pass.json"
     ),
 ) -> None:
-    """Measure, and print the sum."""
+    """Measure, and print the total."""
     begun = time.process_time()
     corpus = read_corpus(source, target, links)
     reading = time.process_time() - begun
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
     kept, rows = Kept(output), list[tuple[int, int, float]]()
-    # Kernels are compiled, or loaded, before the clock counts.
+    # Kernels are compiled, or loaded, before the clock starts.
     for pair in pairs[:2]:
         sample(corpus, grammar, pair, seed)
     with progress("sample", "pairs") as shown:

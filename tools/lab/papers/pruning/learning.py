@@ -3,8 +3,8 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.learning corpus.zh corpus.en links
 
-An ITG is learned from some pairs, once by whole charts and once for each number of masks a chart and iteration. The
-log-likelihood after each iteration is exact; seconds are of the processor, for what was learned until then.
+An ITG is learned from some pairs, once with whole charts and once for each number of masks per chart and iteration.
+The log-likelihood after each iteration is exact; seconds are processor time of learning so far.
 """
 
 import time
@@ -24,19 +24,18 @@ from hierogram.samplers.charts.sentences import CHAIN, make_sentence
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, itg_rules, read_corpus, words_of_pair
 
 Learnable: TypeAlias = "LearnableItg | LearnableTrees"
-"""A grammar with its present weights, and the `size` sentences or pairs that it is learned from."""
+"""A grammar with its present weights, and the `size` sentences or pairs from which it is learned."""
 
 
 class Counted(NamedTuple):
-    """An E step: the expected features of each chart, and the natural log of the likelihood, None where masks were
-    used."""
+    """Result of an E step: the expected features of each chart, and the log-likelihood, None if masks were used."""
 
     features: list[NDArray[np.float64]]
     log_likelihood: float | None
 
 
 def count_exactly(grammar: Learnable) -> Counted:
-    """Expectations from whole charts."""
+    """Compute expectations from whole charts."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
         system = grammar.system(number)
@@ -48,7 +47,7 @@ def count_exactly(grammar: Learnable) -> Counted:
 
 
 class SoftCounts:
-    """Expectations from masks."""
+    """Compute expectations from masks."""
 
     def __init__(self, grammar: Learnable, masks: int, key: int) -> None:
         self._masks = masks
@@ -59,7 +58,7 @@ class SoftCounts:
         ]
 
     def count(self, grammar: Learnable) -> Counted:
-        """So many masks of each chart, under the grammar's present weights."""
+        """Sum several masks of each chart, under the grammar's present weights."""
         features = []
         for number in range(grammar.size):
             kernel = PruningKernel(grammar.system(number), number)
@@ -74,7 +73,7 @@ class SoftCounts:
 
 
 def learned(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[Learnable, Counted]]:
-    """Expectation maximization: after each iteration the grammar, and what was counted under the one before."""
+    """Run expectation maximization; yield after each iteration the grammar, and the counts under the previous one."""
     for _ in range(iterations):
         counted = count_exactly(grammar) if soft is None else soft.count(grammar)
         grammar = grammar.maximized(counted.features)
@@ -82,8 +81,11 @@ def learned(grammar: Learnable, iterations: int, soft: SoftCounts | None = None)
 
 
 class ItgPairs(NamedTuple):
-    """Pairs to learn an ITG from: of each, the source and target words int32, the type of each two words int32[n, m],
-    and the links that are its variables, int32[V, 2]."""
+    """Pairs from which an ITG is learned.
+
+    For each pair the source and target words int32, the type of each word pair int32[n, m], and the links that are
+    its variables, int32[V, 2].
+    """
 
     source: list[NDArray[np.int32]]
     target: list[NDArray[np.int32]]
@@ -92,8 +94,10 @@ class ItgPairs(NamedTuple):
 
 
 class LearnableItg:
-    """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind: of two words by type,
-    of source words, and of target words, float64 each."""
+    """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind.
+
+    The latter are for word pairs by type, for source words, and for target words, float64 each.
+    """
 
     def __init__(
         self,
@@ -123,7 +127,7 @@ class LearnableItg:
         return PairSystem(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
-        """Return the grammar of which such expected features, one array for each chart, are the likeliest."""
+        """Return the maximum-likelihood grammar for the expected features, one array for each chart."""
         rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
         source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
         for number, found in enumerate(features):
@@ -136,7 +140,7 @@ class LearnableItg:
 
 
 class _TreebankSystem(SentenceSystem):
-    """A sentence whose features end with the expected uses of chains of rules with one symbol, from label to label."""
+    """A sentence whose features end with the expected uses of unary chains, from label to label."""
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `System.features`."""
@@ -154,9 +158,11 @@ class _TreebankSystem(SentenceSystem):
 
 
 class LearnableTrees:
-    """A context-free grammar as charts take it, learned from sentences. Rules of symbols inside fragments stay as they
-    are. `words` int32[n] of each sentence, `spans` int32[V, 2] its variables, `vocabulary` how many words there are,
-    `root` the label of sentences."""
+    """A context-free grammar in the charts' format, learned from sentences.
+
+    Rules of symbols inside fragments keep their weights. `words` int32[n] of each sentence, `spans` int32[V, 2] its
+    variables, `vocabulary` the number of words, `root` the label of sentences.
+    """
 
     def __init__(
         self,
@@ -185,7 +191,7 @@ class LearnableTrees:
             lexical += uses[: len(lexical)]
             binary += uses[len(lexical) : len(lexical) + len(binary)]
             chains += uses[len(lexical) + len(binary) :].reshape(labels, labels)
-        # A chain from p to c uses the rule a → b as often as closure[p, a] w closure[b, c] / closure[p, c] says.
+        # A chain from p to c uses the rule a → b closure[p, a] w closure[b, c] / closure[p, c] times.
         share = np.divide(chains, grammar.closure, out=np.zeros_like(chains), where=grammar.closure > 0)
         through = grammar.closure.T @ share @ grammar.closure.T
         rows = grammar.unary
@@ -213,8 +219,9 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 def _reweighed(
     table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
 ) -> NDArray[np.void]:
-    """Weigh the rules by relative frequencies; those of symbols inside fragments, and of labels that nothing
-    uses, keep theirs."""
+    """Weight rules by relative frequency. Those of symbols inside fragments, and of unused labels, keep their
+    weights.
+    """
     found = table.copy()
     changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
     found["weight"][changed] = (uses / np.maximum(whole[table["parent"]], 1e-300))[changed]
@@ -222,9 +229,10 @@ def _reweighed(
 
 
 def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
-    """Return an ITG to learn from some pairs of two links and of up to `largest` word pairs, evenly spaced.
+    """Return an ITG to learn from some evenly spaced pairs with two links and up to `largest` word pairs.
 
-    It begins with the rules alike, and with words as often as they are in these pairs, a link as one time more.
+    Initially rules are equally probable, and words have their frequencies in these pairs, with each link counted
+    twice.
     """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
@@ -249,7 +257,7 @@ class Learnt(NamedTuple):
 
 
 def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[Learnt]:
-    """Learn, and say where the grammar stands before the first iteration and after each."""
+    """Learn, and yield the state before the first iteration and after each."""
     spent, steps = 0.0, learned(grammar, iterations, soft)
     for iteration in range(iterations + 1):
         if iteration:
@@ -262,18 +270,22 @@ def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
-    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs to learn from.")] = 200,
-    largest: Annotated[int, typer.Option(min=1, help="Word pairs of the largest pair.")] = 130,
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
+    links: Annotated[
+        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
+    ],
+    pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 200,
+    largest: Annotated[int, typer.Option(min=1, help="Maximum number of word pairs of a pair.")] = 130,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of expectation maximization.")] = 10,
-    masks: Annotated[str, typer.Option(help="Numbers of masks of each chart and iteration, with commas.")] = "1,4,16",
+    masks: Annotated[
+        str, typer.Option(help="Numbers of masks per chart and iteration, separated by commas.")
+    ] = "1,4,16",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
 ) -> None:
-    """Learn an ITG by exact counts and by soft ones, and print how the likelihood rises."""
+    """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
     grammar = itg_of(read_corpus(source, target, links), pairs, largest)
-    # Kernels are compiled, or loaded, before the clock counts.
+    # Kernels are compiled, or loaded, before the clock starts.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
     for way in ("exact", *masks.split(",")):

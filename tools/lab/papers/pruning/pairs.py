@@ -18,7 +18,7 @@ from hierogram.samplers.itg.model1 import Model1, train_model1
 
 _X1, _X2 = -1, -2
 _LEAST = 0.1
-"""Links of a smaller probability are no variables."""
+"""Minimum probability of a link that is a variable."""
 
 
 _ITG_SIDES: list[tuple[list[int], list[int]]] = [
@@ -27,12 +27,14 @@ _ITG_SIDES: list[tuple[list[int], list[int]]] = [
 
 
 def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
-    """Return an ITG: words together, a source word alone, a target word alone; two nonterminals straight, inverted."""
+    """Return an ITG: a word pair, a single source or target word, two nonterminals straight or inverted."""
     return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
 
 
 def mixed_rules() -> Rules:
-    """Up to three nonterminals in all orders, with a word of either side, or one of both, anywhere among them."""
+    """Return rules of up to three nonterminals in all orders, with a word on either side or both, anywhere among
+    them.
+    """
     sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
     for size in (1, 2, 3):
         source = [-1 - k for k in range(size)]
@@ -49,14 +51,14 @@ def mixed_rules() -> Rules:
 
 
 GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
-"""Rules of each grammar, and whether nonterminals may have no words on one side."""
+"""Rules of each grammar, and whether nonterminals may be empty on one side."""
 
 
 def itg_edges(source: int, target: int) -> int:
-    """Return the edges of the whole chart of an ITG, of n words.
+    """Return the number of edges of the whole chart of an ITG, by numbers of words.
 
-    An edge with two nonterminals is two ends and a split on both sides, where neither part is empty on both sides; an
-    edge of words is a cell, or a word at a place of the other side.
+    An edge with two nonterminals is two ends and a split on both sides, with neither part empty on both sides. An
+    edge of words is a cell, or a word at a position of the other side.
     """
 
     def splits(words: int) -> int:
@@ -65,14 +67,14 @@ def itg_edges(source: int, target: int) -> int:
     def spans(words: int) -> int:
         return (words + 1) * (words + 2) // 2
 
-    # Of straight splits, those whose left part is empty on both sides are spans of what is left; likewise the right
-    # part; those with both empty are counted twice.
+    # Straight splits whose left part is empty on both sides are spans of the rest, and likewise for the right part;
+    # splits with both parts empty are counted twice.
     apart = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
     return 2 * apart + source * target + source * (target + 1) + (source + 1) * target
 
 
 def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source words int32[n], the target words int32[m], and the types of each two of them int32[n, m]."""
+    """Return the source words int32[n], the target words int32[m], and the types of all word pairs int32[n, m]."""
     source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
     target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
     types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
@@ -80,15 +82,17 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class UniformSystem(PairSystem):
-    """A pair of whose links none is doubted: selections and means are the paper's [BPK09 §3.2, §3.3]."""
+    """A pair whose links all have the same doubt: selections and means are the paper's [BPK09 §3.2, §3.3]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return nothing: each step selects all links that were not selected, and a uniform part of the others."""
+        """Return nothing: each step selects all links that were not selected, and a uniform sample of the others."""
 
 
 class LinkedCorpus(NamedTuple):
-    """Pairs with their Model 1 and one-to-one links; how many links each type of two words has, each source word, and
-    each target word, float64."""
+    """Pairs with Model 1 probabilities and one-to-one links.
+
+    Link counts of each word pair type, each source word, and each target word, float64.
+    """
 
     batch: ItgBatch
     model1: Model1
@@ -98,17 +102,17 @@ class LinkedCorpus(NamedTuple):
     target_links: NDArray[np.float64]
 
     def size(self, pair: int) -> tuple[int, int]:
-        """Words of both sides."""
+        """Return the number of words of both sides."""
         source, target, _ = words_of_pair(self.batch, pair)
         return len(source), len(target)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the word pairs of each pair: words of one side times words of the other."""
+        """Return the number of word pairs of each pair: source words times target words."""
         found: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return found
 
     def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
+        """Return P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
         model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
         return (
             np.vstack([model.target[types], model.null_target[target]]),
@@ -116,9 +120,9 @@ class LinkedCorpus(NamedTuple):
         )
 
     def words(self, pair: int) -> PairWords:
-        """Return the pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled.
+        """Return the pair with scaled emissions [P(e|f) P(f|e)]^½, and single words from the empty word.
 
-        P are relative frequencies of the links, with one link more of each word that is spread as Model 1 has it.
+        P are relative frequencies of the links, plus one link of each word distributed by Model 1.
         """
         target, source = self.given(pair)
         sources, targets, types = words_of_pair(self.batch, pair)
@@ -137,7 +141,7 @@ class LinkedCorpus(NamedTuple):
         )
 
     def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
-        """Return the pair under a grammar, its variables the links; `uniform`: none of these is doubted."""
+        """Return the pair under a grammar, with the links as variables; `uniform`: all have the same doubt."""
         make, empty_sides = GRAMMARS[grammar]
         kind = UniformSystem if uniform else PairSystem
         return kind(make(), self.words(pair), self.links[pair], empty_sides)
@@ -146,8 +150,8 @@ class LinkedCorpus(NamedTuple):
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     """Read pairs and their links.
 
-    Links may have probabilities, as `hierogram align --score` writes them. They are made one-to-one: the most probable
-    first, or in their order, those that share a word with one before are left out. Raises `InputError`.
+    Links may have probabilities, as written by `hierogram align --score`. They are made one-to-one in order of
+    probability, or in file order: links that share a word with an earlier one are dropped. Raises `InputError`.
     """
     sides = [read_side(read_sentences(name)) for name in (source, target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
@@ -155,7 +159,7 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     if len(scores) != batch.size:
         raise InputError(f"{links} has {len(scores)} lines for {batch.size} pairs: give the links of these pairs")
     texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
-    read_links(links)  # Says what is wrong with a line.
+    read_links(links)  # Raises an error for an invalid line.
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
     types, sources, targets = (np.zeros(int(of.max(initial=0)) + 1) for of in (batch.types, batch.source, batch.target))
     for pair, own in enumerate(variables):

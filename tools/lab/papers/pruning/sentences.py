@@ -1,13 +1,13 @@
-"""Randomized pruning of sentences beside coarse-to-fine pruning, as in [BPK09 §4].
+"""Compare randomized pruning of sentences with coarse-to-fine pruning, as in [BPK09 §4].
 
     python -m hierogram.tools.lab.papers.pruning.sentences all.ptb --trees 4000
 
-The fine grammar has all fragments of one or two levels of a treebank's first trees, those of two levels that occur
-twice; the coarse one has its productions alone. Of sentences that follow, the expected number of constituents over each
-span is taken from the whole chart; the error is the sum of squared differences to it. Coarse-to-fine keeps the spans
-whose expected number by the coarse grammar is above a threshold. Masks have the spans of the coarse grammar's best
-derivation as variables. Seconds are of a processor, the coarse grammar's among them. `core` is the whole chart written
-as a hypergraph, as pairs are.
+The fine grammar has all fragments of one or two levels of a treebank's first trees, those of two levels if they occur
+twice; the coarse one only its productions. For later sentences the expected number of constituents over each span is
+computed from the whole chart; the error is the sum of squared differences from it. Coarse-to-fine pruning keeps the
+spans whose expected number by the coarse grammar is above a threshold. Masks have the spans of the coarse grammar's
+best derivation as variables. Seconds are processor time, including the coarse grammar's. `core` is the whole chart
+written as a hypergraph, as for pairs.
 """
 
 import time
@@ -42,7 +42,7 @@ _LENGTHS = ((5, 10), (11, 20), (21, 30), (31, 40))
 _THRESHOLDS = (1e-1, 1e-2, 1e-3, 1e-4)
 _MASKS = (1, 2, 4, 8, 16)
 _CORE_LONGEST = 20
-"""Words of the longest sentences whose chart is also written as a hypergraph."""
+"""Maximum number of words of sentences whose chart is also written as a hypergraph."""
 
 _cell = cast("Callable[[int, int], int]", cell_of)
 _keep = cast("Callable[..., None]", keep_spans)
@@ -51,7 +51,7 @@ Spans = NDArray[np.float64]
 
 
 class PrunedSentence(NamedTuple):
-    """A way to prune a sentence: which, processor seconds, squared error."""
+    """Result of a way to prune a sentence: its name, processor seconds, squared error."""
 
     way: str
     seconds: float
@@ -59,7 +59,7 @@ class PrunedSentence(NamedTuple):
 
 
 def grammar_of(trees: list[Tree]) -> TreeGrammar:
-    """All fragments of one level, and those of two that occur twice, with their counts."""
+    """Return all fragments of one level, and those of two levels that occur twice, with their counts."""
     counts: Counter[Tree] = Counter()
     for tree in trees:
         for node in preorder(tree):
@@ -84,7 +84,7 @@ def _levels(tree: Tree) -> int:
 
 
 def spans(forest: Forest) -> Spans:
-    """Return how often each span is expected to be a constituent, float64[cells]."""
+    """Return the expected number of constituents over each span, float64[cells]."""
     counts = forest.expected()
     start, end = spans_of(forest, np.arange(forest.edges))
     own = forest.items.edge[: forest.edges]["kind"] != UNARY_EDGE
@@ -100,7 +100,7 @@ _BRANCHING = 2
 
 
 class TreePruningKernel:
-    """The chain of masks over one sentence. `number` keys its random streams, beside the seed."""
+    """Chain of masks over one sentence. `number` and the seed determine its random streams."""
 
     def __init__(self, grammar: SentenceGrammar, root: int, spans: NDArray[np.int32], number: int) -> None:
         """`spans` int32[V, 2], half open."""
@@ -112,9 +112,9 @@ class TreePruningKernel:
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
 
     def init(self, key: int) -> PruningState:
-        """A derivation with as many spans as can be: they are dropped one after the other until there is one.
+        """Return a derivation with as many spans as possible, by dropping spans until one exists.
 
-        Raises `GrammarError` where there is no derivation at all.
+        Raises `GrammarError` if there is no derivation at all.
         """
         required = np.ones(len(self._spans), np.bool_)
         whole = self._root, 0, self._grammar.words
@@ -128,7 +128,7 @@ class TreePruningKernel:
         return PruningState(selected, self._drawn(forest, key, 0)[None])
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, Forest]:
-        """One mask more, `plan` from 1, and the derivations that it keeps."""
+        """Make another mask, `plan` from 1, and return the derivations that it keeps."""
         selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))
         forest = Forest(self._grammar, self._fill(selected, state.assigned[0]), self._root)
         return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest
@@ -138,7 +138,7 @@ class TreePruningKernel:
         return fill_chart(self._grammar, self._kept)
 
     def _drawn(self, forest: Forest, key: int, draw: int) -> NDArray[np.bool_]:
-        """Which spans are constituents in a drawn derivation."""
+        """Return which spans are constituents of a drawn derivation."""
         start, end = spans_of(forest, forest.derivation(SentenceKey(key, self._number), draw))
         covered = np.zeros(len(self._kept), np.bool_)
         for i, j in zip(start.tolist(), end.tolist(), strict=True):
@@ -148,7 +148,7 @@ class TreePruningKernel:
 
 
 def spans_of(forest: Forest, edges: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """First words, and ends, of what these edges derive, int32[edges] each."""
+    """Return the first and end words of the spans derived by these edges, int32[edges] each."""
     items = forest.items.item[: forest.items.used[0]]
     of = np.searchsorted(items["first"], edges, "right") - 1
     return items["start"][of], items["end"][of]
@@ -162,7 +162,7 @@ class CoarseToFine:
         self._parser = Parser(fine, draws=0)
 
     def measure(self, words: list[str], number: int) -> Iterator[PrunedSentence]:
-        """All ways; none where a grammar has no derivation of the sentence."""
+        """Yield the result of each way to prune; none if a grammar has no derivation of the sentence."""
         fine = self._parser.numbers(words, self._fine.words)
         coarse = self._parser.numbers(words, self._coarse.words)
         if fine is None or coarse is None:
@@ -196,7 +196,7 @@ class CoarseToFine:
                 yield PrunedSentence(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
 
     def _likely_spans(self, words: list[str]) -> NDArray[np.int32]:
-        """Return the spans of the coarse grammar's best derivation, int32[V, 2]; none where it has none."""
+        """Return the spans of the coarse grammar's best derivation, int32[V, 2]; none if it has no derivation."""
         numbers = self._parser.numbers(words, self._coarse.words)
         if numbers is None:
             return np.zeros((0, 2), np.int32)
@@ -220,7 +220,7 @@ class CoarseToFine:
 
 
 def _by_core(rules: Sorted, words: NDArray[np.int32], root: int) -> Spans:
-    """Return the same from the hypergraph that pairs are parsed with."""
+    """Return the same expectations from the hypergraph parser of pairs."""
     system = SentenceSystem(
         make_sentence(rules, words, root),
         np.zeros((0, 2), np.int32),
@@ -236,16 +236,16 @@ def _error(found: Spans | None, exact: Spans) -> float:
 
 
 def main(
-    treebank: Annotated[str, typer.Argument(metavar="TREES", help="Trees in brackets, one a line.")],
-    trees: Annotated[int, typer.Option(min=10, help="Trees that the grammars are read off.")] = 4_000,
-    sentences: Annotated[int, typer.Option(min=1, help="Sentences of each range of lengths.")] = 8,
+    treebank: Annotated[str, typer.Argument(metavar="TREES", help="Trees in brackets, one per line.")],
+    trees: Annotated[int, typer.Option(min=10, help="Number of trees from which the grammars are read.")] = 4_000,
+    sentences: Annotated[int, typer.Option(min=1, help="Number of sentences for each range of lengths.")] = 8,
 ) -> None:
     """Measure, and print a table."""
     how = Transformations()
     read = [transformed(tree, how) for tree in read_trees(treebank, 3 * trees)]
     known, others = read[:trees], read[trees:]
     if not others:
-        raise InputError(f"{treebank} has no more than {trees:,} trees: name fewer with --trees")
+        raise InputError(f"{treebank} has only {trees:,} trees: name fewer with --trees")
     grammar = grammar_of(known)
     root = Counter(tree.label for tree in known).most_common(1)[0][0]
     ways = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))
@@ -256,7 +256,7 @@ def main(
         for words in [words for words in texts if least <= len(words) <= most][:sentences]
     ]
     found: defaultdict[tuple[int, str], list[PrunedSentence]] = defaultdict(list)
-    # Kernels are compiled, or loaded, before the clock counts.
+    # Kernels are compiled, or loaded, before the clock starts.
     for words in sorted(texts, key=len):
         if list(ways.measure(words, 0)):
             break
