@@ -54,8 +54,7 @@ def by_sets(method: str, forward: Links, backward: Links, height: int, width: in
 
 @st.composite
 def both_directions(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
-    """Return links of some pairs: each target word's source position (or -1), and each source word's target position.
-    """
+    """Return links of some pairs: the source position of each target word (or -1), and the reverse."""
     forward, backward = [], []
     for _ in range(draw(st.integers(1, 4))):
         height, width = draw(st.integers(0, 7)), draw(st.integers(0, 7))
