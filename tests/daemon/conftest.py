@@ -44,7 +44,7 @@ def make_store(url: str = "sqlite:///hierogram.db", **settings: object) -> None:
     open_store(url, create=True, settings=Settings(**settings)).close()  # type: ignore[arg-type]
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """Exit code and output of a command."""
 
     code: int
@@ -52,7 +52,7 @@ class Ran(NamedTuple):
     err: str
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -69,20 +69,20 @@ def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["hierogram", *arguments])
         capsys.readouterr()
         # A command that has finished ignores signals until the end of its process.
-        heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with pytest.raises(SystemExit) as ended:
                 main()
         finally:
-            for number, handler in heard.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         code = ended.value.code
-        return Ran(code if isinstance(code, int) else 0, said.out, said.err)
+        return CommandResult(code if isinstance(code, int) else 0, captured.out, captured.err)
 
     return run
 

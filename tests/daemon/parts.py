@@ -24,11 +24,11 @@ def make_parts(folder: Path) -> str:
     return str(folder / "parts.db")
 
 
-def a_divided_word(store: hg.GrammarStore) -> str:
+def segmented_word(store: hg.GrammarStore) -> str:
     """Return the source word of several subwords that occurs together in the most used rule."""
     view = InWords(store.settings().bpe_merges)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):
             if word in SOURCE_WORDS and PART_MARK in view.parts(0, word):
                 return word
-    raise AssertionError("no rule holds a whole word of several parts")
+    raise AssertionError("no rule has a whole word of several subwords")

@@ -18,7 +18,7 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
     """Return the rows in order: each folder and the names that it may import."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
-        assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: say what it holds and what it imports"
+        assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"
         found[folder] = tuple(row["imports"])
     return found
 

@@ -85,7 +85,7 @@ def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
             # imported.
             while not (where := module_at(steps)) and steps:
                 steps.pop()
-            assert where is not None, f"{path}: imports {name}, which is no module of ours"
+            assert where is not None, f"{path}: imports {name}, which does not exist"
             if not typing_only and (lazily or not lazy):
                 found.add(where)
     return frozenset(found - {path})

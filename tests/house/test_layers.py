@@ -20,8 +20,8 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 def test_every_folder_has_a_row() -> None:
     found = {floor(path) for path in placed()}
     declared = set(rows(LAYERS))
-    assert not found - declared, "say in layers.toml what this folder holds, and what it may import"
-    assert not declared - found, "no module is left in this folder: take its line out of layers.toml"
+    assert not found - declared, "add a row to layers.toml for this folder"
+    assert not declared - found, "this folder has no modules: delete its row from layers.toml"
 
 
 def test_every_row_names_folders_above_it() -> None:
@@ -29,7 +29,7 @@ def test_every_row_names_folders_above_it() -> None:
     for folder, names in declared.items():
         reached = allowed(declared)[folder]
         for name in names:
-            assert any(f"{other}/".startswith(f"{name}/") for other in reached), f"{folder}: nothing above is {name}"
+            assert any(f"{other}/".startswith(f"{name}/") for other in reached), f"{folder}: {name} is not above it"
 
 
 def test_imports_go_down() -> None:
@@ -79,7 +79,7 @@ def test_names_in_the_tour_of_a_pair_exist() -> None:
 
 def test_no_import_cycles() -> None:
     edges = {dotted(path): {dotted(other) for other in imported(path)} for path in modules()}
-    assert not circles(edges), f"modules that import each other: {circles(edges)}"
+    assert not circles(edges), f"import cycles: {circles(edges)}"
 
 
 def test_all_forms_of_import_are_found() -> None:
@@ -116,7 +116,7 @@ def test_tests_import_helpers_not_other_tests() -> None:
         for name, *_ in imports(tree(path))
         if name.startswith("tests.") and any(step.startswith("test_") for step in name.split("."))
     ]
-    assert not shared, "\n".join(["what tests share belongs to a module of helpers:", *shared])
+    assert not shared, "\n".join(["move shared code from tests to a helper module:", *shared])
 
 
 def test_a_row_allows_the_named_folders_above_it() -> None:

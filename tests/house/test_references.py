@@ -73,7 +73,7 @@ def test_cited_places_are_in_the_model() -> None:
         for key, places in cited_places(text_of(path)).items()
         if not places <= covered[key]
     ]
-    assert not missing, "\n".join(["say in docs/model.md what these say:", *missing])
+    assert not missing, "\n".join(["describe these in docs/model.md:", *missing])
 
 
 def test_sections_of_the_model_exist() -> None:

@@ -25,11 +25,11 @@ def refuse(_alive: SignOfLife) -> Iterator[int]:
     raise HumanLinksError("not\udcff this")
 
 
-def stumble(_alive: SignOfLife) -> Iterator[int]:
+def raise_error(_alive: SignOfLife) -> Iterator[int]:
     yield 1 // int(os.environ.get("HIEROGRAM_NOTHING", "0"))
 
 
-def swell(_alive: SignOfLife) -> Iterator[int]:
+def use_memory(_alive: SignOfLife) -> Iterator[int]:
     yield len([bytes(1 << 20) for _ in range(4_000)])
 
 

@@ -54,7 +54,7 @@ def assert_no_scan(plan: str, table: str) -> None:
     assert f"Seq Scan on {table}" not in plan
 
 
-def leave_unanalyzed(url: str) -> None:
+def disable_analysis(url: str) -> None:
     """Disable automatic analysis of the tables of an empty store, so that Postgres estimates their sizes.
 
     Postgres estimates the size of an unanalyzed table from the length of its file, so the tables get ten times their

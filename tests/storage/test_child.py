@@ -35,7 +35,7 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
-def wait_for_the_end_of(process: int) -> None:
+def wait_until_ended(process: int) -> None:
     end = time.monotonic() + 30
     while is_running(process):
         assert time.monotonic() < end
@@ -65,8 +65,8 @@ def test_it_starts_without_imports_that_reading_does_not_need() -> None:
     ("work", "error", "reason"),
     [
         (child_work.refuse, HumanLinksError, r"^not\udcff this$"),
-        (child_work.stumble, ChildError, r"^reading failed: ZeroDivisionError"),
-        (child_work.swell, ChildError, r"^reading took more than 256 MiB of memory"),
+        (child_work.raise_error, ChildError, r"^reading failed: ZeroDivisionError"),
+        (child_work.use_memory, ChildError, r"^reading took more than 256 MiB of memory"),
         (child_work.die, ChildError, r"ended by signal SIGSEGV$"),
     ],
     ids=["refused", "an error", "memory", "killed"],
@@ -87,7 +87,7 @@ def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> 
     assert before is not None
     with pytest.raises(ChildError, match="stood still for 3 s"):
         list(child.run(nothing, child_work.sleep, 60.0, False))
-    wait_for_the_end_of(before)
+    wait_until_ended(before)
 
 
 def test_exceptions_while_waiting_and_early_exits_end_the_process(child: Child) -> None:
@@ -102,7 +102,7 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: Child) 
     process = child.pid
     assert process is not None
     counting.close()
-    wait_for_the_end_of(process)
+    wait_until_ended(process)
 
 
 def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    wait_for_the_end_of(process)
+    wait_until_ended(process)
 
 
 def test_missing_descriptors_are_reported_clearly(child: Child) -> None:

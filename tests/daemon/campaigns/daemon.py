@@ -59,7 +59,7 @@ def readers_of(process: int) -> list[int]:
     return found
 
 
-def is_there(process: int) -> bool:
+def is_running(process: int) -> bool:
     """Return whether the process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -137,7 +137,7 @@ class Daemon:
         readers = readers_of(self.process.pid)
         self.process.kill()
         assert self.process.wait(PATIENCE) == -signal.SIGKILL
-        wait_until(lambda: not any(map(is_there, readers)), "its readers are gone")
+        wait_until(lambda: not any(map(is_running, readers)), "its readers are gone")
 
     def kill_reader(self) -> bool:
         """Kill its reader process if there is one, and return whether there was."""
@@ -186,10 +186,10 @@ class Daemon:
                 self.process.wait()
 
 
-def assert_sound(url: str) -> None:
+def assert_consistent(url: str) -> None:
     """Run `verify`, waiting for a server that is still starting."""
 
-    def sound() -> bool:
+    def is_consistent() -> bool:
         try:
             with open_store(url) as store:
                 assert verify(store).problems == []
@@ -197,7 +197,7 @@ def assert_sound(url: str) -> None:
             return False
         return True
 
-    wait_until(sound, "verify")
+    wait_until(is_consistent, "verify")
 
 
 def stored_lines(url: str) -> list[str]:
@@ -281,7 +281,7 @@ class HttpFeeder:
             assert answer.status_code in (200, 409, 429, 503), answer.text
             return answer if answer.status_code == 200 else None
 
-        found = wait_until(answered, "a body is answered", seconds=WHILE_IT_IS_KILLED).json()
+        found = wait_until(answered, "a request with pairs is answered", seconds=WHILE_IT_IS_KILLED).json()
         counted = (found["lines"], found["accepted"], found["duplicates"], found["rejected"])
         assert counted == (len(lines), len(lines), 0, 0)
 
@@ -366,4 +366,4 @@ def assert_all_stored_once(daemon: Daemon, feeding: Feeding) -> None:
     wait_until(daemon.settled, "all pairs are settled", pause=0.5)
     daemon.end()
     assert sorted(stored_lines(daemon.url)) == sorted(feeding.sent_pairs())
-    assert_sound(daemon.url)
+    assert_consistent(daemon.url)

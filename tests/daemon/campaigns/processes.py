@@ -24,10 +24,10 @@ def workers_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 def all_ended(found: set[psutil.Process]) -> bool:
     """Return whether all these processes have ended."""
-    return not any(is_left(one) for one in found)
+    return not any(is_running(one) for one in found)
 
 
-def is_left(process: psutil.Process) -> bool:
+def is_running(process: psutil.Process) -> bool:
     """Return whether the process is running."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.daemon.campaigns.daemon import PATIENCE, Daemon, assert_sound, wait_until
+from tests.daemon.campaigns.daemon import PATIENCE, Daemon, assert_consistent, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of, query
@@ -76,7 +76,7 @@ class Seen:
         return not self.in_sql() and not self.in_answers()
 
 
-def asked(daemon: Daemon, method: str, body: Any = None) -> None:
+def send_correction(daemon: Daemon, method: str, body: Any = None) -> None:
     """Send a correction or withdraw it, retrying until the daemon answers."""
 
     def answered() -> bool:
@@ -106,12 +106,12 @@ def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path
         assert not seen.in_answers()
         for method, body, there in (("PUT", CORRECTION, True), ("DELETE", None, False)):
             started = time.monotonic()
-            asked(daemon, method, body)
-            wait_until(seen.everywhere if there else seen.nowhere, "it is seen", SECONDS)
+            send_correction(daemon, method, body)
+            wait_until(seen.everywhere if there else seen.nowhere, "the correction is applied", SECONDS)
             assert seen.in_an_export() == there
             assert time.monotonic() - started < SECONDS
         daemon.end()
-    assert_sound(store_url)
+    assert_consistent(store_url)
 
 
 @pytest.mark.campaign
@@ -125,13 +125,13 @@ def test_corrections_survive_kills(store_url: str, tmp_path: Path) -> None:
     for _ in range(20):
         with daemon.running():
             corrected = not corrected
-            asked(daemon, "PUT" if corrected else "DELETE", CORRECTION if corrected else None)
+            send_correction(daemon, "PUT" if corrected else "DELETE", CORRECTION if corrected else None)
             time.sleep(random.uniform(0.0, 1.0))
             daemon.kill()
-        assert_sound(store_url)
+        assert_consistent(store_url)
     with daemon.running():
-        wait_until(seen.everywhere if corrected else seen.nowhere, "what was said last holds")
-        asked(daemon, "PUT", CORRECTION)
-        wait_until(seen.everywhere, "it is seen")
+        wait_until(seen.everywhere if corrected else seen.nowhere, "the last correction applies")
+        send_correction(daemon, "PUT", CORRECTION)
+        wait_until(seen.everywhere, "the correction is applied")
         daemon.end()
-    assert_sound(store_url)
+    assert_consistent(store_url)

@@ -17,7 +17,7 @@ from tests.daemon.campaigns.daemon import (
     Speech,
     SpoolFeeder,
     assert_all_stored_once,
-    assert_sound,
+    assert_consistent,
     feed_all_ways,
     stored_lines,
     wait_until,
@@ -57,7 +57,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
                 time.sleep(random.uniform(0.0, longest))
             daemon.kill()
         feeding.check()
-        assert_sound(daemon.url)
+        assert_consistent(daemon.url)
 
 
 # Killing commits is tested on both databases in tests/storage, and by the campaign.
@@ -99,4 +99,4 @@ def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, alig
         daemon.end()
     raw = [line.rpartition(" ||| ")[0] for line in stored_lines(store_url)]
     assert sorted(raw) == sorted(feeding.sent_pairs())
-    assert_sound(store_url)
+    assert_consistent(store_url)

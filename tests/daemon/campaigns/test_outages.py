@@ -11,7 +11,7 @@ from tests.daemon.campaigns.daemon import (
     Speech,
     SpoolFeeder,
     assert_all_stored_once,
-    assert_sound,
+    assert_consistent,
     feed_all_ways,
     wait_until,
 )
@@ -88,7 +88,7 @@ def test_a_full_disk_is_reported_and_overcome(tmp_path: Path) -> None:
         wait_until(lambda: 503 in http.answers, "a body is refused")
         assert_alive(daemon)
         feeding.check()
-        assert_sound(url)
+        assert_consistent(url)
         daemon.limit_files(1 << 40)
         wait_until_ready(daemon)
         assert_all_stored_once(daemon, feeding)

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.daemon.campaigns.daemon import PATIENCE, assert_sound, wait_until
+from tests.daemon.campaigns.daemon import PATIENCE, assert_consistent, wait_until
 from tests.daemon.campaigns.processes import all_ended, below, workers_of
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.building import query
@@ -50,7 +50,7 @@ def fill_unaligned(url: str) -> None:
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
     """Kill one of the processes, and return whether there was one."""
-    if what in (WRITER, TAKER) and not seen_writing(server.get_uri(), what == TAKER):
+    if what in (WRITER, TAKER) and not wait_for_write(server.get_uri(), what == TAKER):
         return False
     if what in (WORKER, WRITER):
         workers = workers_of(process)
@@ -65,7 +65,7 @@ def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Rando
     return True
 
 
-def seen_writing(url: str, whole: bool) -> bool:
+def wait_for_write(url: str, whole: bool) -> bool:
     """Wait until a worker writes, or with `whole` until its rows wait to be merged. Returns whether that happened."""
     tables = r"SELECT count(*) FROM pg_tables WHERE tablename LIKE 'worker\_%'"
     writing = (
@@ -117,7 +117,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
                     while_aligning += was_killed and unaligned > 0
             process.wait(PATIENCE)
             wait_until(lambda found=at_work: all_ended(found), "its workers end")
-        assert_sound(url)
+        assert_consistent(url)
         if process.returncode == 0:
             finished += 1
             with open_store(url) as store:
@@ -128,7 +128,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     assert while_aligning
     assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
     # Ray's helper processes take about a minute to notice that the driver has ended.
-    wait_until(lambda: all_ended(started), "all that the drivers started ends")
+    wait_until(lambda: all_ended(started), "all processes of the drivers end")
 
 
 def recreate_store(url: str) -> None:

@@ -32,8 +32,8 @@ def test_a_backup_is_a_store(hierogram: Run, file: Path, tmp_path: Path) -> None
         before = contents(store)
     ran = hierogram("--store", str(file), "backup", "copy.db", "--json")
     assert (ran.code, ran.err) == (0, "")
-    said = json.loads(ran.out)
-    assert said == {"store": f"sqlite:///{file}", "file": "copy.db", "bytes": (tmp_path / "copy.db").stat().st_size}
+    report = json.loads(ran.out)
+    assert report == {"store": f"sqlite:///{file}", "file": "copy.db", "bytes": (tmp_path / "copy.db").stat().st_size}
     assert [path.name for path in tmp_path.iterdir() if "copy.db" in path.name] == ["copy.db"]
     assert hierogram("--store", "copy.db", "verify").code == 0
     with open_store("copy.db") as copy:

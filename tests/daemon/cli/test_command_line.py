@@ -51,10 +51,10 @@ def test_help_shows_commands_in_groups(hierogram: Run) -> None:
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
 def test_every_command_has_help_with_an_example(hierogram: Run, command: tuple[str, ...]) -> None:
-    said = hierogram(*command, "--help")
-    assert said.code == 0
+    ran = hierogram(*command, "--help")
+    assert ran.code == 0
     assert f"  {command[0]} " in hierogram("--help").out
-    example = said.out.rstrip().split("Example:\n")[1].strip()
+    example = ran.out.rstrip().split("Example:\n")[1].strip()
     assert example.startswith("hierogram ")
     assert set(command) <= set(example.split())
 
@@ -195,9 +195,9 @@ def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypa
 
 
 def test_ingest_creates_a_store_and_reports_it(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    said = hierogram("--store", "new.db", "ingest", str(corpus))
-    assert said.code == 0
-    assert "sqlite:///new.db: made a new store with the default settings" in said.err
+    ran = hierogram("--store", "new.db", "ingest", str(corpus))
+    assert ran.code == 0
+    assert "sqlite:///new.db: made a new store with the default settings" in ran.err
     assert (tmp_path / "new.db").exists()
     again = hierogram("--store", "new.db", "ingest", str(corpus))
     assert "made a new store" not in again.err
@@ -290,25 +290,25 @@ def test_a_wrong_count_is_found(hierogram: Run, learned_url: str) -> None:
         number = connection.execute(text("SELECT min(id) FROM rules WHERE count > 0")).scalar_one()
         connection.execute(text(f"UPDATE rules SET count = count + 1 WHERE id = {number}"))
     engine.dispose()
-    said = hierogram("--store", learned_url, "verify")
-    assert said.code == 1
-    assert f"rule {number} " in said.out
-    assert "the store is damaged" in said.err
+    ran = hierogram("--store", learned_url, "verify")
+    assert ran.code == 1
+    assert f"rule {number} " in ran.out
+    assert "the store is damaged" in ran.err
     assert json.loads(hierogram("--store", learned_url, "verify", "--json").out)["problems"]
 
 
 @pytest.mark.parametrize("command", [("status",), ("rules", "a"), ("learn",), ("export",), ("verify",)])
 def test_a_missing_store_gives_a_one_line_error(hierogram: Run, command: tuple[str, ...]) -> None:
-    said = hierogram("--store", "missing.db", *command)
-    assert said.code == 3
-    [line] = said.err.splitlines()
+    ran = hierogram("--store", "missing.db", *command)
+    assert ran.code == 3
+    [line] = ran.err.splitlines()
     assert line.startswith("hierogram: there is no store at sqlite:///missing.db")
 
 
 def test_a_file_that_is_not_a_store_is_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, it is a text of some length" * 100)
-    said = hierogram("--store", "text.db", "status")
-    assert (said.code, len(said.err.splitlines())) == (3, 1)
+    ran = hierogram("--store", "text.db", "status")
+    assert (ran.code, len(ran.err.splitlines())) == (3, 1)
     assert hierogram("--store", "mysql://localhost/db", "status").code == 2
 
 
@@ -330,9 +330,9 @@ def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
     assert hierogram("init", "--discount", "0.4").code == 0
     assert hierogram("init").code == 0
     assert hierogram("init", "--discount", "0.4").code == 0
-    said = hierogram("init", "--discount", "0.6", "--seed", "2")
-    assert said.code == 3
-    assert "discount is 0.4, not 0.6; seed is 1, not 2" in said.err
+    ran = hierogram("init", "--discount", "0.6", "--seed", "2")
+    assert ran.code == 3
+    assert "discount is 0.4, not 0.6; seed is 1, not 2" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -372,15 +372,15 @@ def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -
     with sqlite3.connect(tmp_path / "hierogram.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
-    said = hierogram("status")
-    assert said.code == 3
-    assert "schema 9999" in said.err
+    ran = hierogram("status")
+    assert ran.code == 3
+    assert "schema 9999" in ran.err
 
 
 def test_rules_reports_an_empty_result(hierogram: Run, learned_url: str) -> None:
-    said = hierogram("--store", learned_url, "rules", "nowhere")
-    assert (said.code, said.out) == (0, "")
-    assert "try --containing" in said.err
+    ran = hierogram("--store", learned_url, "rules", "nowhere")
+    assert (ran.code, ran.out) == (0, "")
+    assert "try --containing" in ran.err
 
 
 def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,9 +388,9 @@ def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hierogram.daemon.text.reading.validate", interrupt)
-    said = hierogram("ingest", str(corpus))
-    assert said.code == 130
-    assert "interrupted: what was stored stays" in said.err
+    ran = hierogram("ingest", str(corpus))
+    assert ran.code == 130
+    assert "interrupted: what was stored stays" in ran.err
     assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
 
 

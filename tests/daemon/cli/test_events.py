@@ -37,9 +37,9 @@ def test_events_are_printed_after_a_position(hierogram: Run, eventful: Store, st
     assert lines[2].endswith("la maison ||| the house  10.0 → 15.0 (± 0.0)")
     assert "7 export=1 name=g" in lines[3]
     ran = hierogram("--store", store_url, "events", "--after", "2", "--json")
-    told = [json.loads(line) for line in ran.out.splitlines()]
-    assert [event["id"] for event in told] == [3, 4]
-    assert (told[0]["expected_uses_before"], told[0]["expected_uses_now"]) == (10.0, 15.0)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [event["id"] for event in rows] == [3, 4]
+    assert (rows[0]["expected_uses_before"], rows[0]["expected_uses_now"]) == (10.0, 15.0)
     ran = hierogram("--store", store_url, "events", "--kind", "export-done,rule-moved", "--limit", "1", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [3]
     ran = hierogram("--store", store_url, "events", "--kind", "exports")

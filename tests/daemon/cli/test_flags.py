@@ -108,7 +108,7 @@ def test_flags_give_fields_of_their_types() -> None:
 
 def test_help_shows_bounds_values_and_defaults() -> None:
     shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
-    for said in (
+    for message in (
         "1<=x<=9",
         "[default: (as it comes)]",
         "Tool: brush, roller (for walls).",
@@ -116,7 +116,7 @@ def test_help_shows_bounds_values_and_defaults() -> None:
         "TIN",
         "--no-dry",
     ):
-        assert said in shown
+        assert message in shown
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def test_a_read_only_store_can_be_read(hierogram: Run, forbidden: Path, tmp_path
     exported = hierogram(*chosen, "export", "-o", "grammar.cdec.gz")
     assert exported.code == 0, exported.err
     assert (tmp_path / "grammar.cdec.gz").exists()
-    told = hierogram(*chosen, "rules", "--pairs", "la maison ||| the house").err
-    assert "is read-only: 9 pairs without an index of rules left out" in told
+    output = hierogram(*chosen, "rules", "--pairs", "la maison ||| the house").err
+    assert "is read-only: 9 pairs without an index of rules left out" in output
     for writing in (("ingest", "a"), ("learn", "--sweeps", "1"), ("withdraw", "1")):
         ran = hierogram(*chosen, *writing)
         assert ran.code == 3

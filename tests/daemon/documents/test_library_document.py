@@ -38,9 +38,9 @@ def test_the_page_names_existing_functions() -> None:
         assert hasattr(hg, name), name
     table = PAGE.split("| method |")[1].split("\n\n")[0]
     methods = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    told = {name for name in vars(hg.GrammarStore) if not name.startswith("_")}
-    assert methods <= told
-    assert told - methods == {"close", "url"}
+    names = {name for name in vars(hg.GrammarStore) if not name.startswith("_")}
+    assert methods <= names
+    assert names - methods == {"close", "url"}
     functions = PAGE.split("| function |")[1].split("\n\n")[0]
     for name in re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in functions.splitlines())):
         assert hasattr(hg, name), name

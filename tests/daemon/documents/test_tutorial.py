@@ -122,10 +122,10 @@ def assert_python_http_and_the_page_agree(last_output: str, tmp_path: Path, caps
         app = build_app(FakeService(opened), configuration.http, sections=configuration.extension_sections())
         with TestClient(app, "http://127.0.0.1") as client:
             [command] = SERVED
-            asked = client.post(
+            response = client.post(
                 "/v1/translate", content=command[-2].encode(), headers={"Content-Type": "application/json"}
             )
-            assert asked.json()["sentences"][0]["translation"] + "\n" == last_output
+            assert response.json()["sentences"][0]["translation"] + "\n" == last_output
             answer = client.post("/v1/translate", json={"sentences": lines}).json()
             assert [one["translation"] for one in answer["sentences"]] == expected
             html = client.post("/v1/translate", json={"sentences": [f"<p>{lines[0]}</p>"], "format": "html"}).json()

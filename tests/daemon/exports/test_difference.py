@@ -95,16 +95,16 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     Path("more").write_text("".join(line + "\n" for line in LINES[:3]))
     hierogram("ingest", "more", "--corpus", "more")
     hierogram("learn", "--sweeps", "1")
-    told = hierogram("export", "--to", "grammars", "--name", "news", "--hiero", "--max-scope", "1")
-    assert told.code == 0
-    assert "\n  scope ≤ 1: " in told.out
+    ran = hierogram("export", "--to", "grammars", "--name", "news", "--hiero", "--max-scope", "1")
+    assert ran.code == 0
+    assert "\n  scope ≤ 1: " in ran.out
     [first, _] = sorted(path.name for path in Path("grammars").iterdir() if path.name.startswith("news-"))
-    said = hierogram("diff", f"grammars/{first}", "grammars/latest")
-    assert said.code == 1
-    assert " removed" in said.out
+    result = hierogram("diff", f"grammars/{first}", "grammars/latest")
+    assert result.code == 1
+    assert " removed" in result.out
     # In a saved file each table has a title.
     titles = ("removed, those with the highest counts first", "before\tafter\tsource\ttarget")
-    assert "\n".join(titles) in said.out
+    assert "\n".join(titles) in result.out
     assert json.loads(hierogram("diff", f"grammars/{first}", "grammars/latest", "--json").out)["removed"] > 0
     wrong = hierogram("export", "--format", "word")
     assert (wrong.code, wrong.err) == (

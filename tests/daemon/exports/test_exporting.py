@@ -344,14 +344,14 @@ def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
 def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:
     with Input([str(corpus)]) as source:
         ingest(store, source)
-    told = "nothing is learned yet: run `hierogram learn`"
-    with pytest.raises(NothingLearnedError, match=told):
+    message = "nothing is learned yet: run `hierogram learn`"
+    with pytest.raises(NothingLearnedError, match=message):
         export(store, tmp_path / "g.gz")
-    with pytest.raises(NothingLearnedError, match=told):
+    with pytest.raises(NothingLearnedError, match=message):
         publish(store, Versions(tmp_path / "versions", "news"))
     assert not (tmp_path / "g.gz").exists()
     assert [path.name for path in (tmp_path / "versions").iterdir()] == [".news.lock"]
-    assert [(row.state, told in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
+    assert [(row.state, message in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
 
 
 @pytest.mark.database("sqlite")

@@ -427,12 +427,12 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
-    said = hierogram(
+    ran = hierogram(
         "export", "--name", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
     )
-    assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("nightly: added; `hierogram serve` runs it next at\n")
-    assert len(said.out.splitlines()) == 4
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("nightly: added; `hierogram serve` runs it next at\n")
+    assert len(ran.out.splitlines()) == 4
     [listed] = json.loads(hierogram("schedule", "--json").out)
     assert (listed["state"], listed["path"]) == ("never", None)
     assert len(listed["next_runs"]) == 3

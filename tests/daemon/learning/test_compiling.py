@@ -48,7 +48,7 @@ def expected(tmp_path: Path) -> int:
 
 
 @pytest.fixture
-def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def hide_sweep_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the sweep kernels of the cache."""
     monkeypatch.setattr(kernels, "is_kept", lambda _kernel: False)
     monkeypatch.setattr(kernels, "processors", lambda: 2)
@@ -83,7 +83,7 @@ def test_learning_uses_the_kernel_compiled_in_the_background(tmp_path: Path, exp
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unknown")
+@pytest.mark.usefixtures("hide_sweep_kernels")
 def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
@@ -101,7 +101,7 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
         os.kill(started[0], 0)
 
 
-@pytest.mark.usefixtures("unknown")
+@pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_compiler_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_SECONDS", 0.0)
     kernel = SweepKernel()
@@ -123,7 +123,7 @@ def test_the_compiler_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unknown")
+@pytest.mark.usefixtures("hide_sweep_kernels")
 def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
@@ -134,7 +134,7 @@ def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch
     assert ran.stdout.strip() == "0"
 
 
-@pytest.mark.usefixtures("unknown")
+@pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_single_processor_compiles_in_the_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "processors", lambda: 1)
     assert SweepKernel().process is None

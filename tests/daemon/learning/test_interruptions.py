@@ -221,9 +221,9 @@ def test_signals_change_nothing(
                     assert time.monotonic() < end
                     time.sleep(0.002)
                 os.kill(process.pid, number)
-                _, said = process.communicate(timeout=120)
+                _, output = process.communicate(timeout=120)
             assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-            assert ("what was sampled is committed" in said) == (number != signal.SIGKILL)
+            assert ("what was sampled is committed" in output) == (number != signal.SIGKILL)
             assert store.status().sweeps > done
             done = store.status().sweeps
             assert verify(store).problems == []

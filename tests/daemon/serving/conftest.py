@@ -56,7 +56,7 @@ class Daemon:
             self.log.append(line)
             if "listening at http://" in line:
                 return int(str(json.loads(line)["event"]).rpartition(":")[2])
-        raise AssertionError(f"it does not listen: {''.join(self.log)}")
+        raise AssertionError(f"the daemon does not listen: {''.join(self.log)}")
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -100,5 +100,5 @@ def until(what: Callable[[], bool]) -> None:
     """Wait for another process to change a file or a store."""
     end = time.monotonic() + SECONDS
     while not what():
-        assert time.monotonic() < end, "it never came"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.05)

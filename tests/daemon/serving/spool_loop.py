@@ -35,11 +35,11 @@ def run(store: Store, limit: ScanLimit, **section: object) -> tuple[list[Told], 
     """Run the loop, and return its log and its health as seen from outside."""
     health = HealthRegistry()
     configuration = Configuration(spool=SpoolSection.model_validate(section))
-    with capture_logs() as said:
+    with capture_logs() as logs:
         intake = SpoolLoop(store, lambda: configuration, health, structlog.stdlib.get_logger())
         intake.prepare(configuration)
         intake.run(limit, Heartbeat())
-    return said, health
+    return logs, health
 
 
 def nothing() -> None:

@@ -74,9 +74,9 @@ def test_invalid_workers_and_blocks_are_rejected(key: str, tmp_path: Path) -> No
 
 
 def test_a_store_that_workers_cannot_sample_is_refused_immediately(tmp_path: Path) -> None:
-    asked = Configuration.model_validate({"workers": {"workers": "2"}})
+    requested = Configuration.model_validate({"workers": {"workers": "2"}})
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
         loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)
         loop.prepare(Configuration())
         with pytest.raises(DaemonError, match="grammar is itg"):
-            loop.prepare(asked)
+            loop.prepare(requested)

@@ -98,8 +98,8 @@ def test_withdrawn_pairs_are_removed_from_memory(store: Store) -> None:
         turns.settle()
         turns.turns.take()
         assert store.count_pairs() == 28
-        with Learner(store) as anew:
-            assert turns.learner.measure() == anew.measure()
+        with Learner(store) as fresh:
+            assert turns.learner.measure() == fresh.measure()
     assert verify(store).problems == []
 
 
@@ -160,6 +160,6 @@ def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pyt
             running.run()
     with ManualTurns(store) as turns:
         turns.settle()
-        with Learner(store) as anew:
-            assert turns.learner.measure() == anew.measure()
+        with Learner(store) as fresh:
+            assert turns.learner.measure() == fresh.measure()
     assert verify(store).problems == []

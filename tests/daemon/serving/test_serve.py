@@ -214,11 +214,11 @@ def test_a_failed_reload_leaves_the_daemon_unchanged(store_url: str, tmp_path: P
 
     refused = "configuration not changed"
     with socket.create_server(("127.0.0.1", wanted)):
-        said = reload(f"[http]\nport = {wanted}\nmax_lag = 5\n", refused)
-        assert f"cannot listen at 127.0.0.1 port {wanted}: " in str(said["error"])
+        logged = reload(f"[http]\nport = {wanted}\nmax_lag = 5\n", refused)
+        assert f"cannot listen at 127.0.0.1 port {wanted}: " in str(logged["error"])
         assert answers(port)
-    said = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
-    assert f"{file} cannot be made" in str(said["error"])
+    logged = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
+    assert f"{file} cannot be made" in str(logged["error"])
     assert answers(port)
     # The port is free now, and so is everything that the two refused configurations needed.
     assert reload(f"[http]\nport = {wanted}\n", "configuration read again")["restarted"] == ["http"]

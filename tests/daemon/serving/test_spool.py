@@ -130,11 +130,11 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
     assert callable(make)
     make(spool / "bad.gz")
     [offer] = offers(spool)[0]
-    with pytest.raises(InputError, match=reason) as told:
+    with pytest.raises(InputError, match=reason) as raised:
         take_in(store, offer)
-    move(spool, offer, str(told.value))
+    move(spool, offer, str(raised.value))
     assert offers(spool) == ([], [])
-    assert (spool / "failed" / "bad.gz.reason").read_text() == f"{told.value}\n"
+    assert (spool / "failed" / "bad.gz.reason").read_text() == f"{raised.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
     assert store.count_pairs() == 0
 
@@ -219,15 +219,15 @@ def test_waiting_files_are_reported_once(store: Store, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "b.source").write_text("la\n")
     (folder / "b.target").write_text("the\n")
-    told = "b.source and b.target: waiting for b.alignment"
+    message = "b.source and b.target: waiting for b.alignment"
     log, health = run(store, ScanLimit(nothing, nothing, nothing), folder=folder)
     [entry] = log
     assert (entry["event"], entry["files"], entry["reason"]) == (
         "files wait for others",
         ["b.source", "b.target"],
-        told,
+        message,
     )
-    assert (health.spool.waiting, health.spool.incomplete) == (2, (told,))
+    assert (health.spool.waiting, health.spool.incomplete) == (2, (message,))
     log, health = run(store, ScanLimit(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["files wait for others", "file taken in"]
     assert (health.spool.waiting, health.spool.incomplete, health.spool.done) == (0, (), 1)
@@ -320,10 +320,10 @@ def test_the_spool_tokenizes_by_the_languages_of_the_store(store_url: str, tmp_p
 
 def test_a_missing_tokenizer_prevents_the_start(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pythainlp", None)
-    for section, said in (
+    for section, message in (
         ({"tokenize": True}, "tokenize needs languages"),
         ({"tokenize": True, "languages": "th,en"}, "needs pythainlp"),
         ({"languages": "fr"}, "name two languages"),
     ):
-        with pytest.raises(SpoolError, match=said):
+        with pytest.raises(SpoolError, match=message):
             run(store, ScanLimit(), folder=tmp_path / "spool", **section)

@@ -23,7 +23,7 @@ LONG = 30.0
 """Timeout in seconds of a test, never reached otherwise."""
 
 
-class Played:
+class ScriptedLoop:
     """A loop whose runs follow a script, and which then waits for its end."""
 
     def __init__(self, name: str, *runs: Callable[[StopFlag, Heartbeat], None], sections: frozenset[str] = frozenset()):
@@ -43,7 +43,7 @@ class Played:
         stop.wait()
 
 
-class Heard:
+class LoopLog:
     def __init__(self) -> None:
         self.said: list[tuple[str, str, bool]] = []
 
@@ -69,7 +69,7 @@ def until_given_up(supervisor: Supervisor) -> DaemonError:
 
 
 def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
-    loop, heard = Played("ingest", fail(ValueError("one")), fail(ValueError("two"))), Heard()
+    loop, heard = ScriptedLoop("ingest", fail(ValueError("one")), fail(ValueError("two"))), LoopLog()
     supervisor = Supervisor([loop], SOON, heard)
     supervisor.start()
     assert loop.settled.wait(LONG)
@@ -83,7 +83,7 @@ def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
 
 
 def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
-    loop, heard = Played("resample", *[fail(ValueError("always"))] * 3), Heard()
+    loop, heard = ScriptedLoop("resample", *[fail(ValueError("always"))] * 3), LoopLog()
     supervisor = Supervisor([loop], SOON, heard)
     supervisor.start()
     error = until_given_up(supervisor)
@@ -97,8 +97,8 @@ def test_failures_count_only_in_a_row() -> None:
         beat.well()
         raise ValueError("now and then")
 
-    loop = Played("resample", *[well_then_fail] * 6)
-    supervisor = Supervisor([loop], SOON, Heard())
+    loop = ScriptedLoop("resample", *[well_then_fail] * 6)
+    supervisor = Supervisor([loop], SOON, LoopLog())
     supervisor.start()
     assert loop.settled.wait(LONG)
     supervisor.check()
@@ -106,7 +106,7 @@ def test_failures_count_only_in_a_row() -> None:
 
 
 def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
-    loop = Played("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
+    loop = ScriptedLoop("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
     gone = threading.Event()
 
     def run_without_success(stop: StopFlag, _beat: Heartbeat) -> None:
@@ -114,7 +114,7 @@ def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
         stop.wait()
 
     loop.runs.append(run_without_success)
-    supervisor = Supervisor([loop], SOON, Heard())
+    supervisor = Supervisor([loop], SOON, LoopLog())
     supervisor.start()
     assert gone.wait(LONG)
     supervisor.check()
@@ -124,7 +124,7 @@ def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
 
 
 def test_a_loop_that_ends_by_itself_has_failed() -> None:
-    loop, heard = Played("schedule", lambda _stop, _beat: None), Heard()
+    loop, heard = ScriptedLoop("schedule", lambda _stop, _beat: None), LoopLog()
     supervisor = Supervisor([loop], SOON, heard)
     supervisor.start()
     assert loop.settled.wait(LONG)
@@ -134,8 +134,8 @@ def test_a_loop_that_ends_by_itself_has_failed() -> None:
 
 def test_a_loop_that_stands_still_is_detected() -> None:
     now = [0.0]
-    loop = Played("resample")
-    supervisor = Supervisor([loop], SOON, Heard(), clock=lambda: now[0])
+    loop = ScriptedLoop("resample")
+    supervisor = Supervisor([loop], SOON, LoopLog(), clock=lambda: now[0])
     supervisor.start()
     assert loop.settled.wait(LONG)
     now[0] = 59.0
@@ -148,9 +148,9 @@ def test_a_loop_that_stands_still_is_detected() -> None:
 
 
 def test_only_loops_affected_by_a_change_restart() -> None:
-    spool = Played("ingest", sections=frozenset({"spool"}))
-    other = Played("resample", sections=frozenset({"sampling"}))
-    supervisor = Supervisor([spool, other], SOON, Heard())
+    spool = ScriptedLoop("ingest", sections=frozenset({"spool"}))
+    other = ScriptedLoop("resample", sections=frozenset({"sampling"}))
+    supervisor = Supervisor([spool, other], SOON, LoopLog())
     supervisor.start()
     assert spool.settled.wait(LONG)
     assert other.settled.wait(LONG)
@@ -164,8 +164,8 @@ def test_only_loops_affected_by_a_change_restart() -> None:
 
 def test_a_loop_that_does_not_end_in_time_is_named() -> None:
     held = threading.Event()
-    loop = Played("resample", lambda _stop, _beat: held.wait() and None)
-    supervisor = Supervisor([loop], SOON, Heard())
+    loop = ScriptedLoop("resample", lambda _stop, _beat: held.wait() and None)
+    supervisor = Supervisor([loop], SOON, LoopLog())
     supervisor.start()
     assert supervisor.stop(0.01) == ["resample"]
     held.set()

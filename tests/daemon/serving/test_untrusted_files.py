@@ -154,8 +154,8 @@ def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
     assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file set apart"]
     assert (health.spool.done, health.spool.failed) == (0, 1)
     [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
-    said = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
-    assert said.endswith(f"{readable(str(error))} (2 times)\n")
+    text = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
+    assert text.endswith(f"{readable(str(error))} (2 times)\n")
 
 
 def test_a_file_that_cannot_be_moved_blocks_no_other(

@@ -114,9 +114,9 @@ def test_an_export_is_reported_and_signed(store: Store, store_url: str) -> None:
         export(store)
         until(lambda: count_deliveries(store)["done"] == 1)
         [(headers, body)] = receiver.heard
-    told = json.loads(body)
-    assert (told["kind"], told["number"], told["detail"]["name"]) == ("export-done", 7, "g")
-    assert headers["webhook-id"] == str(told["id"])
+    report = json.loads(body)
+    assert (report["kind"], report["number"], report["detail"]["name"]) == ("export-done", 7, "g")
+    assert headers["webhook-id"] == str(report["id"])
     # Verified by the description of Standard Webhooks.
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, hashlib.sha256)).decode()

@@ -41,8 +41,8 @@ def write(folder: Path, name: str, pairs: Iterable[tuple[str, ...]], between: st
 )
 def test_escapes_of_the_moses_tokenizer_are_noted(hierogram: Run, tmp_path: Path, escaped: tuple[str, str]) -> None:
     assert codes(hierogram, "ingest", write(tmp_path, "a", [*PAIRS * 50, escaped])) == ["escaped"]
-    told = hierogram("ingest", "a").err
-    assert "a: escaped: 1 line has escapes of Moses's tokenizer, such as " in told
+    output = hierogram("ingest", "a").err
+    assert "a: escaped: 1 line has escapes of Moses's tokenizer, such as " in output
 
 
 def test_ampersands_and_entities_within_words_are_not_escapes(hierogram: Run, tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_words_in_two_unicode_forms_are_noted(hierogram: Run, tmp_path: Path, wo
     other = decomposed if decomposed != composed else "\u0958\u0932\u092e"
     pairs = [(composed, "a"), (other, "a"), ("un chat", "a cat")]
     assert codes(hierogram, "ingest", write(tmp_path, "a", pairs)) == ["not-nfc"]
-    told = hierogram("ingest", "a").err
-    assert f"1 word is not in Unicode's form NFC, such as {other!a} (1 also stored in another form" in told
+    output = hierogram("ingest", "a").err
+    assert f"1 word is not in Unicode's form NFC, such as {other!a} (1 also stored in another form" in output
 
 
 def test_a_word_whose_other_form_is_in_the_store_is_noted(hierogram: Run, tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
     for name, content in zip("abc", contents, strict=False):
         (folder / name).write_bytes(content.encode("latin-1"))
         names.append(name)
-    said = run("ingest", *names, *options)
-    assert said.code == code, said
-    assert said.out == ""
+    ran = run("ingest", *names, *options)
+    assert ran.code == code, ran
+    assert ran.out == ""
     assert not (folder / "hierogram.db").exists()
-    return said.err
+    return ran.err
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_file_that_is_not_links_is_not_read_as_links(hierogram: Run, tmp_path:
 
 
 def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) -> None:
-    said = "c: empty, while a has lines: parallel files have as many lines each"
-    assert said in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
+    text = "c: empty, while a has lines: parallel files have as many lines each"
+    assert text in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) ->
     (tmp_path / "c").write_text("".join(line + "\n" for line in LINES))
     assert "9 pairs stored" in hierogram("ingest", "a.txt").out
     assert "0 pairs stored, 9 known already" in hierogram("ingest", "c").out
-    told = hierogram("ingest", "b", "--format", "tsv")
-    assert "1 pair stored, 0 known already in the corpus default, 3 lines rejected" in told.out
-    assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in told.err
+    ran = hierogram("ingest", "b", "--format", "tsv")
+    assert "1 pair stored, 0 known already in the corpus default, 3 lines rejected" in ran.out
+    assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in ran.err

@@ -26,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def never() -> None:
-    raise AssertionError("nothing is translated here")
+    raise AssertionError("the tokenizer must not be used")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, a_divided_word
+from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, segmented_word
 
 import hierogram as hg
 from hierogram.daemon.text.segments import InWords, PairInWords, joined
@@ -43,7 +43,7 @@ def test_links_of_a_pair_are_between_words() -> None:
 
 
 def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hierogram: Run) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     for arguments in (("mkate",), (word, "--containing")):
         ran = hierogram("--store", parts.url, "rules", *arguments)
         assert ran.code == 0
@@ -67,7 +67,7 @@ def test_pairs_of_a_rule_are_shown_in_words(parts: hg.GrammarStore, hierogram: R
 
 
 def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     found = parts.evidence(f"{word} mkate nyeusi")
     assert found.words == [word, "mkate", "nyeusi"]
     assert PART_MARK not in repr(found)
@@ -94,7 +94,7 @@ def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
 
 
 def test_links_are_between_words(parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     [links] = hg.align([f"{word} chai"], ["she wants tea"], priors=parts, seed=1)
     assert links
     assert all(i < 2 and j < 3 for i, j, _ in links)
@@ -102,7 +102,7 @@ def test_links_are_between_words(parts: hg.GrammarStore) -> None:
 
 
 def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     desk = Desk.__new__(Desk)
     desk._store = parts
     found = desk.concordance(word, 3)
@@ -114,10 +114,10 @@ def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarSto
 
 def test_human_links_of_words_apply_to_their_subwords() -> None:
     pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
-    said = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
+    human_links = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
-    assert pair.of_tokens(said) == parts
-    assert pair.known(parts) == said
+    assert pair.of_tokens(human_links) == parts
+    assert pair.known(parts) == human_links
     with pytest.raises(ValueError, match="beyond the pair's 2 and 2 words"):
         pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
     assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}

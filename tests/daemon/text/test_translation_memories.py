@@ -73,8 +73,8 @@ def test_a_text_belongs_to_the_more_specific_of_two_languages() -> None:
 def test_a_unit_with_too_many_pairs_is_rejected() -> None:
     many = [("fr", f"a{k}") for k in range(11)] + [("en", f"b{k}") for k in range(10)]
     [rejected] = read(HEAD + unit(*many) + TAIL, ("fr", "en"))
-    told = "the unit has 11 texts in fr and 10 in en, which make more than 100 pairs: divide it"
-    assert rejected[:3] == (1, "line-too-long", told)
+    message = "the unit has 11 texts in fr and 10 in en, which make more than 100 pairs: divide it"
+    assert rejected[:3] == (1, "line-too-long", message)
 
 
 def test_languages_are_those_of_the_first_unit() -> None:

@@ -104,14 +104,14 @@ def _json(*values: object) -> Callable[[Path], object]:
 
 
 def _large_words(path: Path) -> None:
-    """Return words of nearly a megabyte that do not compress."""
+    """Write incompressible words of nearly a megabyte."""
     random = Random(7)
     words = [random.randbytes(400_000).hex() for _ in range(4)]
     path.write_text("".join(f"{word} ||| {word[::-1]} ||| 0-0\n" for word in words))
 
 
 def _all_wrong(path: Path) -> None:
-    """Return every second line is wrong, for a different reason each, with much to record."""
+    """Write a file in which every second line is invalid and long."""
     with path.open("wb") as file:
         for k in range(20_000):
             file.write(GOOD if k % 2 else b"x" * 4_000 + (b"\xff" if k % 4 else b"\t|||") + b"\n")

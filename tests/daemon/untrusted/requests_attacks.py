@@ -75,7 +75,7 @@ class Attack:
         return None
 
 
-def asked(
+def http_request(
     line: str,
     *headers: str,
     body: bytes = b"",
@@ -99,71 +99,85 @@ _CHUNK = b"%x\r\n%b\r\n" % (len(_LINE), _LINE)
 _HELLO = bytes.fromhex("16030100f1010000ed0303") + bytes(range(128)) * 2
 
 NAMED = {
-    "a form that does not come": Attack(asked("POST /enter", _FORM, length=20), 99),
-    "pairs to align that do not come": Attack(asked("POST /v1/align", _JSON, length=90), 99),
-    "sentences that do not come": Attack(asked("POST /v1/translate", _JSON, length=90), 99),
-    "links that do not come": Attack(asked("PUT /v1/pairs/1/links", _JSON, length=90), 99),
-    "thousands that say nothing": Attack(connections=3_000),
-    "streams that begin at the same moment": Attack(asked("GET /v1/events", _STREAM), 40),
-    "pages of another site": Attack(asked("GET /v1/status", host="evil.example.org") * 20, 60),
+    "form body never sent": Attack(http_request("POST /enter", _FORM, length=20), 99),
+    "alignment body never sent": Attack(http_request("POST /v1/align", _JSON, length=90), 99),
+    "translation body never sent": Attack(http_request("POST /v1/translate", _JSON, length=90), 99),
+    "links body never sent": Attack(http_request("PUT /v1/pairs/1/links", _JSON, length=90), 99),
+    "thousands of silent connections": Attack(connections=3_000),
+    "many concurrent streams": Attack(http_request("GET /v1/events", _STREAM), 40),
+    "requests for another host": Attack(http_request("GET /v1/status", host="evil.example.org") * 20, 60),
 }
 """Attacks that have brought a daemon down."""
 
 OTHERS = {
-    "heads that drip": Attack(b"GET /healthz HTTP/1.1\r\nX: ", then=b"x"),
-    "headers that drip": Attack(b"GET /healthz HTTP/1.1\r\n", then=b"X: y\r\n"),
+    "dripping request head": Attack(b"GET /healthz HTTP/1.1\r\nX: ", then=b"x"),
+    "dripping headers": Attack(b"GET /healthz HTTP/1.1\r\n", then=b"X: y\r\n"),
     "empty lines": Attack(b"\r\n", then=b"\r\n"),
-    "a header of a megabyte": Attack(b"GET / HTTP/1.1\r\nX: " + b"x" * (1 << 20), 40),
+    "header of one megabyte": Attack(b"GET / HTTP/1.1\r\nX: " + b"x" * (1 << 20), 40),
     "ten thousand headers": Attack(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", 40),
-    "an address of a megabyte": Attack(b"GET /" + b"x" * (1 << 20) + b" HTTP/1.1\r\n\r\n", 40),
+    "URL of one megabyte": Attack(b"GET /" + b"x" * (1 << 20) + b" HTTP/1.1\r\n\r\n", 40),
     "folded headers": Attack(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: y\r\n" + b" z\r\n" * 9_000),
-    "chunks that drip": Attack(asked("POST /v1/pairs", _LINES, _CHUNKED), then=b"1\r\n \r\n"),
-    "chunks of pairs that drip": Attack(asked("POST /v1/pairs", _LINES, _CHUNKED), then=_CHUNK),
-    "a chunk without an end": Attack(asked("POST /v1/pairs", _LINES, _CHUNKED) + b"ffffffffffffffff\r\n", then=_LINE),
-    "a chunk's extension": Attack(asked("POST /v1/align", _JSON, _CHUNKED) + b"1;" + b"x" * 60_000, then=b"x"),
-    "trailers that drip": Attack(asked("POST /v1/align", _JSON, _CHUNKED) + b"0\r\n", then=b"X: y\r\n"),
-    "sizes that are none": Attack(asked("POST /v1/pairs", _LINES, _CHUNKED) + _CHUNK + b"size\r\n", then=b"x"),
-    "a body larger than any": Attack(asked("POST /v1/pairs", _LINES, length=1 << 62)),
-    "two lengths": Attack(asked("POST /v1/align", "Content-Length: 3", _JSON, body=b"{} {}")),
-    "a length and chunks": Attack(asked("POST /v1/align", _CHUNKED, _JSON, body=b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n")),
-    "a negative length": Attack(asked("POST /v1/align", _JSON, "Content-Length: -1")),
-    "many requests in one": Attack(asked("GET /healthz") * 500, 60),
-    "answers that nobody reads": Attack(asked("GET /openapi.json") * 100, 60),
-    "answers read a byte at a time": Attack(asked("GET /openapi.json") * 20, 60, reads=1),
-    "pairs in one after the other": Attack(asked("POST /v1/pairs", _LINES, body=_LINE) * 20, 60),
-    "halves of heads": Attack(b"GET /healthz HTTP/1.1\r\nHost:", half=True),
-    "halves of bodies": Attack(asked("POST /v1/pairs", _LINES, length=900) + _LINE, half=True),
-    "halves that wait for answers": Attack(asked("GET /v1/status"), half=True),
-    "thousands that leave at once": Attack(connections=2_000, resets=True),
-    "thousands that ask and leave at once": Attack(asked("GET /v1/rules"), 2_000, resets=True),
-    "thousands that ask and stay": Attack(asked("GET /healthz"), 1_500),
-    "upgrades": Attack(
-        asked("GET /v1/events", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    "dripping chunk extensions": Attack(http_request("POST /v1/pairs", _LINES, _CHUNKED), then=b"1\r\n \r\n"),
+    "dripping chunks of pairs": Attack(http_request("POST /v1/pairs", _LINES, _CHUNKED), then=_CHUNK),
+    "endless chunk": Attack(http_request("POST /v1/pairs", _LINES, _CHUNKED) + b"ffffffffffffffff\r\n", then=_LINE),
+    "long chunk extension": Attack(http_request("POST /v1/align", _JSON, _CHUNKED) + b"1;" + b"x" * 60_000, then=b"x"),
+    "dripping trailers": Attack(http_request("POST /v1/align", _JSON, _CHUNKED) + b"0\r\n", then=b"X: y\r\n"),
+    "invalid chunk size": Attack(http_request("POST /v1/pairs", _LINES, _CHUNKED) + _CHUNK + b"size\r\n", then=b"x"),
+    "huge Content-Length": Attack(http_request("POST /v1/pairs", _LINES, length=1 << 62)),
+    "two Content-Length headers": Attack(http_request("POST /v1/align", "Content-Length: 3", _JSON, body=b"{} {}")),
+    "Content-Length with chunks": Attack(
+        http_request("POST /v1/align", _CHUNKED, _JSON, body=b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n")
     ),
-    "upgrades of HTTP": Attack(asked("GET /", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c") + b"x" * 200),
+    "negative Content-Length": Attack(http_request("POST /v1/align", _JSON, "Content-Length: -1")),
+    "many pipelined requests": Attack(http_request("GET /healthz") * 500, 60),
+    "unread responses": Attack(http_request("GET /openapi.json") * 100, 60),
+    "responses read byte by byte": Attack(http_request("GET /openapi.json") * 20, 60, reads=1),
+    "pipelined bodies of pairs": Attack(http_request("POST /v1/pairs", _LINES, body=_LINE) * 20, 60),
+    "half-closed in the head": Attack(b"GET /healthz HTTP/1.1\r\nHost:", half=True),
+    "half-closed in the body": Attack(http_request("POST /v1/pairs", _LINES, length=900) + _LINE, half=True),
+    "half-closed after the request": Attack(http_request("GET /v1/status"), half=True),
+    "thousands of immediate resets": Attack(connections=2_000, resets=True),
+    "thousands of requests with immediate resets": Attack(http_request("GET /v1/rules"), 2_000, resets=True),
+    "thousands of idle keep-alive connections": Attack(http_request("GET /healthz"), 1_500),
+    "WebSocket upgrades": Attack(
+        http_request("GET /v1/events", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    ),
+    "HTTP/2 upgrades": Attack(
+        http_request("GET /", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c") + b"x" * 200
+    ),
     "HTTP/2": Attack(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(300)),
-    "HTTP/1.0": Attack(asked("GET /healthz", "Connection: keep-alive", version="1.0"), then=b"GET / HTTP/1.0\r\n\r\n"),
-    "HTTP/0.9": Attack(b"GET /\r\n"),
-    "encrypted": Attack(_HELLO, then=_HELLO),
-    "bytes of any kind": Attack(bytes(range(256)) * 40, then=bytes(range(256))),
-    "bodies announced and asked for": Attack(asked("POST /v1/pairs", _LINES, "Expect: 100-continue", length=900)),
-    "bodies of those who only ask": Attack(asked("GET /v1/status", length=900)),
-    "streams that nobody reads": Attack(asked("GET /v1/events?after=0", _STREAM), 60),
-    "streams with bodies": Attack(asked("GET /v1/events", _STREAM, length=900), 60),
-    "streams that leave at once": Attack(asked("GET /v1/events", _STREAM), 300, resets=True),
-    "deep JSON": Attack(asked("POST /v1/align", _JSON, body=b"[" * 200_000), 40),
-    "long numbers": Attack(asked("POST /v1/align", _JSON, body=b'{"pairs": ' + b"9" * 300_000 + b"}"), 40),
-    "forms of a megabyte": Attack(asked("POST /enter", _FORM, body=b"token=" + b"x" * (1 << 20)), 40),
-    "forms of many fields": Attack(asked("POST /enter", _FORM, body=b"a=b&" * 16_000), 40),
-    "one key for all": Attack(asked("POST /v1/pairs", _LINES, "Idempotency-Key: same", length=900) + _LINE, then=b" "),
-    "a line without an end": Attack(
-        asked("POST /v1/pairs", _LINES, length=1 << 33), 8, then=b"x" * (1 << 20), pause=0.02
+    "HTTP/1.0": Attack(
+        http_request("GET /healthz", "Connection: keep-alive", version="1.0"), then=b"GET / HTTP/1.0\r\n\r\n"
     ),
-    "bodies said to be packed": Attack(asked("POST /v1/pairs", _LINES, "Content-Encoding: gzip", body=bytes(5_000))),
-    "methods that there are not": Attack(asked("TRACE /v1/status") + asked("BREW /coffee") + asked("OPTIONS *")),
-    "addresses of any kind": Attack(asked("GET //../%00%ff%2e%2e/?%zz=%") + asked("GET http://x/%E2%28%A1")),
-    "more than was announced": Attack(asked("POST /v1/align", _JSON, body=b"{}") + b"x" * 5_000, then=b"x"),
-    "metrics all the time": Attack(asked("GET /metrics") * 10, 60),
+    "HTTP/0.9": Attack(b"GET /\r\n"),
+    "TLS handshake": Attack(_HELLO, then=_HELLO),
+    "arbitrary bytes": Attack(bytes(range(256)) * 40, then=bytes(range(256))),
+    "Expect: 100-continue without a body": Attack(
+        http_request("POST /v1/pairs", _LINES, "Expect: 100-continue", length=900)
+    ),
+    "GET with a missing body": Attack(http_request("GET /v1/status", length=900)),
+    "unread event streams": Attack(http_request("GET /v1/events?after=0", _STREAM), 60),
+    "event streams with missing bodies": Attack(http_request("GET /v1/events", _STREAM, length=900), 60),
+    "event streams with immediate resets": Attack(http_request("GET /v1/events", _STREAM), 300, resets=True),
+    "deep JSON": Attack(http_request("POST /v1/align", _JSON, body=b"[" * 200_000), 40),
+    "long numbers": Attack(http_request("POST /v1/align", _JSON, body=b'{"pairs": ' + b"9" * 300_000 + b"}"), 40),
+    "form of one megabyte": Attack(http_request("POST /enter", _FORM, body=b"token=" + b"x" * (1 << 20)), 40),
+    "form of many fields": Attack(http_request("POST /enter", _FORM, body=b"a=b&" * 16_000), 40),
+    "one idempotency key for all": Attack(
+        http_request("POST /v1/pairs", _LINES, "Idempotency-Key: same", length=900) + _LINE, then=b" "
+    ),
+    "endless line": Attack(
+        http_request("POST /v1/pairs", _LINES, length=1 << 33), 8, then=b"x" * (1 << 20), pause=0.02
+    ),
+    "invalid gzip bodies": Attack(http_request("POST /v1/pairs", _LINES, "Content-Encoding: gzip", body=bytes(5_000))),
+    "unknown methods": Attack(
+        http_request("TRACE /v1/status") + http_request("BREW /coffee") + http_request("OPTIONS *")
+    ),
+    "malformed URLs": Attack(http_request("GET //../%00%ff%2e%2e/?%zz=%") + http_request("GET http://x/%E2%28%A1")),
+    "more data than Content-Length": Attack(
+        http_request("POST /v1/align", _JSON, body=b"{}") + b"x" * 5_000, then=b"x"
+    ),
+    "constant metrics requests": Attack(http_request("GET /metrics") * 10, 60),
 }
 """Other attacks."""
 

@@ -51,8 +51,8 @@ class Victim:
     def peak(self) -> int:
         """Return peak memory in bytes."""
         assert self.daemon.process is not None
-        said = Path(f"/proc/{self.daemon.process.pid}/status").read_text()
-        found = re.search(r"VmHWM:\s+(\d+) kB", said)
+        text = Path(f"/proc/{self.daemon.process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", text)
         assert found is not None
         return int(found[1]) * 1024
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import Daemon, assert_sound, is_there, readers_of, stored_lines, wait_until
+from tests.daemon.campaigns.daemon import Daemon, assert_consistent, is_running, readers_of, stored_lines, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.untrusted.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
 
@@ -100,7 +100,7 @@ def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
             watch.check()
         wait_until(daemon.settled, "the daemon samples on", pause=0.5)
         daemon.end()
-    assert_sound(url)
+    assert_consistent(url)
 
 
 def drop(daemon: Daemon, name: bytes, content: bytes) -> None:
@@ -273,7 +273,7 @@ class Loop:
         assert self.process.poll() is None
         self.process.kill()
         self.process.wait()
-        wait_until(lambda: not any(map(is_there, found)), "its readers are gone")
+        wait_until(lambda: not any(map(is_running, found)), "its readers are gone")
         return bool(found)
 
 

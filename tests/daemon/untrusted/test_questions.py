@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.conftest import ask_url_of
-from tests.daemon.campaigns.daemon import Daemon, assert_sound, wait_until
+from tests.daemon.campaigns.daemon import Daemon, assert_consistent, wait_until
 from tests.storage.building import query
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
@@ -194,7 +194,7 @@ def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
             found |= {question: future.result() for question, future in zip(some, asked, strict=True)}
     wait_until(lambda: status(daemon)[1] > before, "sampling goes on", seconds=60)
     left = [process for process in processes(watch.process) if "questions" in command(process)]
-    assert len(left) <= 1, "no more than the process that waits for the next question"
+    assert len(left) <= 1, "only the process that waits for the next query"
     print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
     return found
 
@@ -205,7 +205,7 @@ def command(process: int) -> str:
     return ""
 
 
-def asked_of(url: str, which: str) -> int:
+def count_sessions(url: str, which: str) -> int:
     """Return the number of Postgres sessions used for queries."""
     [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND {which}")
     return int(str(found))
@@ -221,9 +221,11 @@ def test_arbitrary_queries(learned_url: str, tmp_path: Path) -> None:
             held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
             assert query(learned_url, held) == [(0,)]
             assert query(learned_url, "SELECT count(*) FROM pg_replication_slots") == [(0,)]
-            wait_until(lambda: asked_of(learned_url, "state <> 'idle'") == 0, "what was asked has ended", seconds=10)
+            wait_until(
+                lambda: count_sessions(learned_url, "state <> 'idle'") == 0, "the queries have ended", seconds=10
+            )
         daemon.end()
-    assert_sound(learned_url)
+    assert_consistent(learned_url)
 
 
 def test_answers_that_are_not_read(learned_url: str, tmp_path: Path) -> None:
@@ -278,10 +280,10 @@ def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
             def answering(parent: int = parent) -> list[int]:
                 return [process for process in processes(parent) if "questions" in command(process)]
 
-            born = wait_until(lambda: len(found := answering()) >= 2 and found, "questions run")
+            born = wait_until(lambda: len(found := answering()) >= 2 and found, "queries run")
             daemon.kill()
             wait_until(lambda: not any(command(process) for process in born), "its children end", seconds=3)  # noqa: B023
             for future in asked:
                 future.result()
             if not learned_url.startswith("sqlite"):
-                wait_until(lambda: asked_of(learned_url, "true") == 0, "its questions end", seconds=5)
+                wait_until(lambda: count_sessions(learned_url, "true") == 0, "its queries end", seconds=5)

@@ -20,20 +20,20 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
 
 BOMB = gzip.compress(bytes(64 << 20))
 RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
-    "a header that drips": (b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.8),
-    "headers that drip": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 0.8),
-    "a status that drips": (b"", b"H", 0.8),
-    "nothing": (b"", b"", 0.5),
-    "answers before the answer": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.01),
-    "a body that drips": (b"HTTP/1.1 500 No\r\nContent-Length: 400\r\n\r\n", b"x", 0.8),
-    "chunks that drip": (b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.8),
-    "a body without an end": (b"HTTP/1.1 500 No\r\n\r\n", b"x" * 65_536, 0.0),
-    "headers without an end": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 65_000 + b"\r\n", 0.0),
-    "a header without an end": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65_000, 0.0),
-    "a bomb": (b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB, b"", 0.5),
-    "a place elsewhere": (b"HTTP/1.1 307 There\r\nLocation: /hook\r\nContent-Length: 0\r\n\r\n", b"", 0.5),
-    "another protocol": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
-    "what is not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),
+    "dripping header": (b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.8),
+    "dripping headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 0.8),
+    "dripping status line": (b"", b"H", 0.8),
+    "silence": (b"", b"", 0.5),
+    "endless interim responses": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.01),
+    "dripping body": (b"HTTP/1.1 500 No\r\nContent-Length: 400\r\n\r\n", b"x", 0.8),
+    "dripping chunks": (b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.8),
+    "endless body": (b"HTTP/1.1 500 No\r\n\r\n", b"x" * 65_536, 0.0),
+    "endless headers": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 65_000 + b"\r\n", 0.0),
+    "endless header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65_000, 0.0),
+    "decompression bomb": (b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB, b"", 0.5),
+    "redirect": (b"HTTP/1.1 307 There\r\nLocation: /hook\r\nContent-Length: 0\r\n\r\n", b"", 0.5),
+    "protocol switch": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
+    "not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),
 }
 """The first data, the repeated data, and seconds in between."""
 
@@ -102,7 +102,7 @@ def test_receivers_do_not_stop_the_daemon_from_working(store_url: str, tmp_path:
         time.sleep(2)
         for number, name in enumerate(RECEIVERS):
             receiver.mode = name
-            heard = receiver.heard
+            before = receiver.heard
             bad = b'{"source": "a"}\n' + b'{"source": "x%d", "target": "y", "alignment": "0-0"}\n' % number
             posted = httpx2.post(
                 daemon.daemon.address("/v1/pairs"),
@@ -111,7 +111,7 @@ def test_receivers_do_not_stop_the_daemon_from_working(store_url: str, tmp_path:
                 timeout=60,
             )
             assert posted.status_code == 200, posted.text
-            wait_until(lambda heard=heard: receiver.heard > heard, f"{name}: an attempt begins", 60)
+            wait_until(lambda before=before: receiver.heard > before, f"{name}: an attempt begins", 60)
             began = time.monotonic()
             while failed(store_url) <= number:
                 daemon.look(name)

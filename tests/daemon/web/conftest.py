@@ -60,7 +60,7 @@ class FakeService:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def gathered_once() -> Iterator[None]:
+def shared_openapi() -> Iterator[None]:
     """Build the OpenAPI document once. It is the same for every app, and building it takes longer than most tests."""
     gather = FastAPI.openapi
     made: list[bytes] = []
@@ -112,7 +112,7 @@ def learned_client(learned: Store, connect: Connect) -> TestClient:
 
 
 @pytest.fixture(scope="session")
-def clients_that_read() -> Iterator[Callable[[str], TestClient]]:
+def shared_clients() -> Iterator[Callable[[str], TestClient]]:
     """Shared clients of unchanging stores: creating an application takes longer than most tests."""
     made: dict[str, TestClient] = {}
     with ExitStack() as stack:
@@ -138,14 +138,14 @@ def reading_url(lasting_store: LastingStore, copy_store: CopyStore, tmp_path_fac
 
 
 @pytest.fixture
-def reading_client(reading_url: str, clients_that_read: Callable[[str], TestClient]) -> TestClient:
+def reading_client(reading_url: str, shared_clients: Callable[[str], TestClient]) -> TestClient:
     """A shared client of the learned store."""
-    return clients_that_read(reading_url)
+    return shared_clients(reading_url)
 
 
 @pytest.fixture
 def empty_client(
-    lasting_store: LastingStore, copy_store: CopyStore, clients_that_read: Callable[[str], TestClient]
+    lasting_store: LastingStore, copy_store: CopyStore, shared_clients: Callable[[str], TestClient]
 ) -> TestClient:
     """A client of an empty store, shared by tests that store nothing, once on each database."""
-    return clients_that_read(lasting_store("new, to read", lambda url: copy_store("new", url, make_new)))
+    return shared_clients(lasting_store("new, to read", lambda url: copy_store("new", url, make_new)))

@@ -21,7 +21,7 @@ KNOWN, PAIRS = 250, 270
 
 
 def taught(url: str) -> None:
-    """Return a store whose aligner has seen pairs of an invented language."""
+    """Make a store whose aligner has seen pairs of an invented language."""
     sources, targets, alignments = invented(PAIRS)
     with open_store(url, create=True, settings=QUICK) as store:
         batch = store.begin_ingest("invented", "memory", "pipes")

@@ -141,10 +141,10 @@ def test_mutated_requests(tmp_path: Path) -> None:
 
 def _exchange(running: Running, asked: bytes) -> bytes:
     """Return the server's answer to a client that sends this and nothing else."""
-    said = b""
+    received = b""
     with running.connected() as connection, suppress(OSError):
         connection.sendall(asked)
         connection.shutdown(socket.SHUT_WR)
         while block := connection.recv(65536):
-            said += block
-    return said
+            received += block
+    return received

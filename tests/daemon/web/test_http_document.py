@@ -41,7 +41,7 @@ FILES = {
 }
 
 
-def asked(client: TestClient, command: str) -> Any:
+def run_curl(client: TestClient, command: str) -> Any:
     """Return the daemon's response to a curl command line."""
     program, *arguments = shlex.split(command)
     assert program == "curl"
@@ -98,7 +98,7 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
         if path == "/v1/status":
             run_job(learned, nightly)
         [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
-        used, url, answer = asked(client, command)
+        used, url, answer = run_curl(client, command)
         pattern = re.sub(r"\\{\w+\\}", r"[^/]+", re.escape(path))
         assert (used, bool(re.fullmatch(pattern, url.split("?")[0]))) == (method, True)
         assert answer.status_code in (200, 204), answer.text
@@ -133,8 +133,8 @@ def test_the_documented_pairs_have_the_documented_counts(learned: Store, connect
     [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
     [said] = re.findall(r"```json\n(.*?)```", body, re.DOTALL)
     expected = json.loads(said)
-    _, _, answer = asked(client, command)
+    _, _, answer = run_curl(client, command)
     assert answer.json() | {"batch": 0} == expected | {"batch": 0}
-    _, _, again = asked(client, command)
+    _, _, again = run_curl(client, command)
     assert again.json() == answer.json()
     assert again.headers["idempotency-replayed"] == "true"

@@ -80,11 +80,11 @@ def start(learned: Store) -> Iterator[Callable[..., Running]]:
         yield run
 
 
-def everything(connection: socket.socket) -> bytes:
-    said = b""
+def receive_all(connection: socket.socket) -> bytes:
+    received = b""
     while block := connection.recv(65536):
-        said += block
-    return said
+        received += block
+    return received
 
 
 def ask_pages(running: Running) -> None:
@@ -120,15 +120,15 @@ def test_a_translation_ends_at_its_deadline(
     running = start()
     with running.connected() as connection:
         connection.sendall(ENTRANCES[entrance])
-        said = everything(connection)
+        response = receive_all(connection)
     assert endless.ended.acquire(timeout=10)
-    assert b"takes longer than 0.3 s" in said
+    assert b"takes longer than 0.3 s" in response
     if entrance == "MCP":
-        assert b'"isError":true' in said.replace(b" ", b"")
+        assert b'"isError":true' in response.replace(b" ", b"")
     else:
-        assert said.startswith(b"HTTP/1.1 504")
+        assert response.startswith(b"HTTP/1.1 504")
     if entrance == "API":
-        assert b"content-type: application/problem+json" in said
+        assert b"content-type: application/problem+json" in response
 
 
 @pytest.mark.slow
@@ -143,19 +143,19 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
         ask_pages(running)
         # All routes together have two threads and a queue.
         assert not endless.began.acquire(timeout=0.2)
-        refused = [one for one in held if b"too many translations are waiting" in said_until_now(one)]
+        refused = [one for one in held if b"too many translations are waiting" in received_so_far(one)]
         assert len(refused) == 60 - 2 - 16
 
 
-def said_until_now(connection: socket.socket) -> bytes:
+def received_so_far(connection: socket.socket) -> bytes:
     connection.settimeout(0.02)
-    said = b""
+    received = b""
     try:
         while block := connection.recv(65536):
-            said += block
+            received += block
     except TimeoutError:
         pass
-    return said
+    return received
 
 
 @pytest.mark.slow
@@ -178,14 +178,14 @@ def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], lear
                 assert connection.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
         ask_pages(running)
         # Clients that do not read are disconnected.
-        until, said = time.monotonic() + 15, b""
-        while not said.startswith(b"HTTP/1.1 200"):
-            assert time.monotonic() < until, said
+        until, response = time.monotonic() + 15, b""
+        while not response.startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < until, response
             time.sleep(0.5)
             with running.connected() as reader:
                 reader.sendall(request("GET", path))
-                said = everything(reader)
-        assert len(said) > 600_000
+                response = receive_all(reader)
+        assert len(response) > 600_000
 
 
 @pytest.mark.parametrize(

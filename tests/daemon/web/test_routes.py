@@ -226,11 +226,11 @@ def test_an_invalid_pair_id(empty_client: TestClient, number: str) -> None:
 
 
 def test_a_picture_shows_every_word_on_both_sides(reading_client: TestClient) -> None:
-    asked = reading_client.get("/v1/pairs/4/derivation", headers={"Accept": "image/svg+xml"})
+    response = reading_client.get("/v1/pairs/4/derivation", headers={"Accept": "image/svg+xml"})
     named = reading_client.get("/v1/pairs/4/derivation.svg")
-    assert asked.text == named.text
-    assert asked.headers["content-type"] == named.headers["content-type"] == "image/svg+xml"
-    tree = ElementTree.fromstring(asked.text)
+    assert response.text == named.text
+    assert response.headers["content-type"] == named.headers["content-type"] == "image/svg+xml"
+    tree = ElementTree.fromstring(response.text)
     texts = [element.text or "" for element in tree.iter("{http://www.w3.org/2000/svg}text")]
     source, target, _ = LINES[3].split(" ||| ")
     drawn = Counter(word for text in texts for word in text.split())

@@ -95,20 +95,20 @@ def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) 
 
 def failures(schema: Any) -> Iterator[str]:
     """Yield responses that do not match the document, with their requests. Fails if no request was made."""
-    asked = 0
+    count = 0
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             yield str(event)
         if not isinstance(event, events.ScenarioFinished):
             continue
-        asked += len(event.recorder.cases)
+        count += len(event.recorder.cases)
         for results in event.recorder.checks.values():
             for found in results:
                 if found.failure_info is not None and not _links_again(found.failure_info.failure):
                     failure = found.failure_info.failure
                     yield f"{event.label}: {failure.title}: {failure.message}\n{found.failure_info.code_sample}"
-    if asked < 100:
-        yield f"only {asked} requests were made"
+    if count < 100:
+        yield f"only {count} requests were made"
 
 
 def _links_again(failure: Failure) -> bool:

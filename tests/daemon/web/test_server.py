@@ -27,12 +27,12 @@ from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store, open_store
 
 
-def everything(connection: socket.socket) -> bytes:
+def receive_all(connection: socket.socket) -> bytes:
     """Return all data that the other side sends until it closes."""
-    said = b""
+    received = b""
     while block := connection.recv(65536):
-        said += block
-    return said
+        received += block
+    return received
 
 
 def head(length: int | str, more: str = "") -> bytes:
@@ -68,19 +68,19 @@ def test_it_answers_and_stops(start: Start, quick_store: Store) -> None:
     running = start()
     with running.connected() as connection:
         connection.sendall(head(len(BODY)) + BODY)
-        assert b"200 OK" in everything(connection)
+        assert b"200 OK" in receive_all(connection)
     assert quick_store.count_pairs() == len(LINES)
     assert running.heart.age < 60
     assert running.end() < 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
-def test_a_client_that_sends_nothing_is_disconnected(start: Start, said: bytes) -> None:
+@pytest.mark.parametrize("response", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
+def test_a_client_that_sends_nothing_is_disconnected(start: Start, response: bytes) -> None:
     with start(client_timeout=0.3).connected() as connection:
-        connection.sendall(said)
+        connection.sendall(response)
         began = time.monotonic()
-        assert everything(connection) == b""
+        assert receive_all(connection) == b""
         assert time.monotonic() - began < 20
 
 
@@ -101,7 +101,7 @@ def test_a_client_that_drips_its_head_is_disconnected(start: Start) -> None:
 def test_a_client_that_stops_in_its_body_gets_an_error(start: Start, quick_store: Store) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(head(len(BODY)) + BODY[:100])
-        assert b"408 Request Timeout" in everything(connection)
+        assert b"408 Request Timeout" in receive_all(connection)
     assert quick_store.count_pairs() == 0
 
 
@@ -114,28 +114,28 @@ def test_a_client_that_is_still_sending_gets_the_error(start: Start, question: b
     with start().connected() as connection:
         # Raises if the other side resets the connection.
         connection.sendall(asked)
-        said = everything(connection)
-    assert said.startswith(b"HTTP/1.1 400" if question else b"HTTP/1.1 422")
-    assert b'"detail"' in said
+        response = receive_all(connection)
+    assert response.startswith(b"HTTP/1.1 400" if question else b"HTTP/1.1 422")
+    assert b'"detail"' in response
 
 
 @pytest.mark.slow
 def test_a_client_that_drips_its_body_gets_an_error(start: Start) -> None:
     with start(client_timeout=0.5, min_bytes_per_second=1_000).connected() as connection:
         connection.sendall(head(len(BODY)))
-        said = b""
+        received = b""
         connection.settimeout(0.05)
         for n in range(len(BODY)):
             try:
-                said += connection.recv(65536)
+                received += connection.recv(65536)
                 break
             except TimeoutError:
                 connection.sendall(BODY[n : n + 1])
-        assert b"408 Request Timeout" in said
+        assert b"408 Request Timeout" in received
 
 
 @contextmanager
-def asking(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
+def sent_request(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
     """A client that has sent a request, with a receive buffer of about `kept` bytes."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept)
@@ -189,7 +189,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: 
 @pytest.mark.slow
 def test_a_client_that_does_not_read_is_disconnected(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE)
-    with asking(running) as connection:
+    with sent_request(running) as connection:
         wait_for_connections(running, 1)
         wait_for_connections(running, 0)
         assert read_to_the_end(connection) < SIZE
@@ -202,7 +202,7 @@ def test_a_client_that_reads_too_slowly_is_disconnected(
     start: Start, monkeypatch: pytest.MonkeyPatch, pieces: int
 ) -> None:
     running = answering(monkeypatch, start, SIZE, pieces=pieces)
-    with asking(running) as connection:
+    with sent_request(running) as connection:
         read = 0
         with suppress(ConnectionError):
             while block := connection.recv(1 << 10):
@@ -214,7 +214,7 @@ def test_a_client_that_reads_too_slowly_is_disconnected(
 @pytest.mark.slow
 def test_a_slow_but_steady_client_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     running = answering(monkeypatch, start, SIZE)
-    with asking(running, 1 << 18) as connection:
+    with sent_request(running, 1 << 18) as connection:
         read = 0
         for _ in range(30):
             # For longer than the client's timeout, in shorter pauses.
@@ -245,9 +245,9 @@ def test_a_body_that_arrives_during_shutdown_is_refused(start: Start) -> None:
         # The response is sent when the body is read.
         assert b"100 Continue" in connection.recv(65536)
         running.stop.set()
-        said = everything(connection)
-        assert b"503 Service Unavailable" in said
-        assert b"Retry-After" in said or b"retry-after" in said
+        response = receive_all(connection)
+        assert b"503 Service Unavailable" in response
+        assert b"Retry-After" in response or b"retry-after" in response
     assert running.end() < 10
 
 
@@ -259,8 +259,8 @@ def test_an_idle_connection_makes_room(start: Start) -> None:
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(6)]
         held[5].sendall(ASKED)
-        assert b"200 OK" in everything(held[5])
-        assert everything(held[0]) == b""
+        assert b"200 OK" in receive_all(held[5])
+        assert receive_all(held[0]) == b""
 
 
 def test_a_request_without_data_makes_room(start: Start) -> None:
@@ -273,8 +273,8 @@ def test_a_request_without_data_makes_room(start: Start) -> None:
             assert b"100 Continue" in connection.recv(65536)
         with running.connected() as asking_one:
             asking_one.sendall(ASKED)
-            assert b"200 OK" in everything(asking_one)
-        assert b"503 Service Unavailable" in everything(held[0])
+            assert b"200 OK" in receive_all(asking_one)
+        assert b"503 Service Unavailable" in receive_all(held[0])
 
 
 def test_running_requests_are_limited_but_health_checks_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,14 +297,14 @@ def test_running_requests_are_limited_but_health_checks_answered(start: Start, m
             assert not select.select([held[-1]], [], [], 0.2)[0]
         with running.connected() as one_more:
             one_more.sendall(ASKED)
-            said = everything(one_more)
-        assert b"503 Service Unavailable" in said
-        assert b"content-type: application/problem+json" in said
+            response = receive_all(one_more)
+        assert b"503 Service Unavailable" in response
+        assert b"content-type: application/problem+json" in response
         with running.connected() as one_more:
             one_more.sendall(ASKED.replace(b"/v1/status", b"/healthz"))
-            assert b"200 OK" in everything(one_more)
+            assert b"200 OK" in receive_all(one_more)
         waiting.set()
-        assert all(b"200 OK" in everything(connection) for connection in held[:3])
+        assert all(b"200 OK" in receive_all(connection) for connection in held[:3])
 
 
 @pytest.mark.slow
@@ -340,21 +340,21 @@ def test_requests_of_disconnected_clients_are_cancelled(
         if ends:
             assert not select.select([another], [], [], 0.2)[0]
             waiting.set()
-            assert b"200 OK" in everything(another)
+            assert b"200 OK" in receive_all(another)
         else:
-            assert b"503 Service Unavailable" in everything(another)
+            assert b"503 Service Unavailable" in receive_all(another)
     waiting.set()
 
 
 @pytest.mark.slow
 def test_reset_connections_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
+    count = 0
     all_reset = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        nonlocal asked
+        nonlocal count
         if scope["type"] == "http":
-            asked += 1
+            count += 1
             # The server accepts the others only after they were reset.
             all_reset.wait(30.0)
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
@@ -370,11 +370,11 @@ def test_reset_connections_are_not_answered(start: Start, monkeypatch: pytest.Mo
                 leaving.sendall(ASKED)
                 leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         all_reset.set()
-        assert b"200 OK" in everything(first)
+        assert b"200 OK" in receive_all(first)
     with running.connected() as last:
         last.sendall(ASKED)
-        assert b"200 OK" in everything(last)
-    assert asked == 2
+        assert b"200 OK" in receive_all(last)
+    assert count == 2
 
 
 @pytest.mark.parametrize("end_of_line", ["\r\n", "\n"])
@@ -384,10 +384,10 @@ def test_a_head_with_too_many_headers_is_refused(start: Start, end_of_line: str,
     lines = ["GET /healthz HTTP/1.1", "Host: localhost", *["X: y"] * 9_000, "", ""]
     with running.connected() as connection:
         connection.sendall(before + end_of_line.join(lines).encode())
-        said = everything(connection)
-    assert said.count(b"HTTP/1.1 200") == bool(before)
-    assert b"HTTP/1.1 400" in said
-    assert b"more than 256 headers" in said
+        response = receive_all(connection)
+    assert response.count(b"HTTP/1.1 200") == bool(before)
+    assert b"HTTP/1.1 400" in response
+    assert b"more than 256 headers" in response
 
 
 def test_many_lines_in_a_body_are_not_headers(start: Start) -> None:
@@ -396,14 +396,14 @@ def test_many_lines_in_a_body_are_not_headers(start: Start) -> None:
     assert body.count(b"\n") > 256
     with running.connected() as connection:
         connection.sendall((head(len(body)) + body).replace(b"\r\n", b"\n"))
-        assert b"200 OK" in everything(connection)
+        assert b"200 OK" in receive_all(connection)
 
 
 def test_pipelined_requests_are_all_answered(start: Start) -> None:
     many = ASKED.replace(b"Connection: close\r\n", b"") * 4 + ASKED
     with start().connected() as connection:
         connection.sendall(many)
-        assert everything(connection).count(b"200 OK") == 5
+        assert receive_all(connection).count(b"200 OK") == 5
 
 
 def silent(method: str, path: str, kind: str = "application/json") -> bytes:
@@ -430,9 +430,9 @@ def test_a_missing_body_is_not_waited_for(start: Start, method: str, path: str, 
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
         connection.sendall(silent(method, path, kind))
-        said = everything(connection)
-    assert b"408 Request Timeout" in said
-    assert b"client_timeout" in said
+        response = receive_all(connection)
+    assert b"408 Request Timeout" in response
+    assert b"client_timeout" in response
 
 
 @pytest.mark.slow
@@ -443,7 +443,7 @@ def test_a_stream_with_a_missing_body_ends(start: Start) -> None:
             b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n\r\n"
         )
         with suppress(ConnectionError):
-            everything(connection)
+            receive_all(connection)
 
 
 @pytest.mark.slow
@@ -466,7 +466,7 @@ def test_some_descriptors_are_kept_for_the_store_and_the_spool(
 def test_invalid_http_within_a_body_ends_the_request(start: Start, quick_store: Store) -> None:
     with start().connected() as connection:
         connection.sendall(head("chunked") + b'5\r\n{"a":\r\nthis is no size\r\n')
-        assert everything(connection).startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
+        assert receive_all(connection).startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
     assert quick_store.count_pairs() == 0
 
 

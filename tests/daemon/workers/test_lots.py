@@ -71,21 +71,21 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 def test_any_number_of_workers_aligns_like_threads(
     number: int, threads: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = heard_tasks(monkeypatch)
+    tasks = recorded_tasks(monkeypatch)
     assert aligned(store_url, FakeCluster(number, threads=threads)) == by_threads
     # Few workers take whole lots; many workers share the chains of one lot at a time if there are few lots.
     assert set(tasks) == {1: {"_whole_lot"}, 2: {"_whole_lot", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
 
 
-def heard_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def recorded_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tasks: list[str] = []
     perform = shared.performed
 
-    def hear(cluster: Any, given: Any) -> Any:
+    def record(cluster: Any, given: Any) -> Any:
         tasks.extend(task.__name__ for task, *_ in given)
         return perform(cluster, given)
 
-    monkeypatch.setattr(shared, "performed", hear)
+    monkeypatch.setattr(shared, "performed", record)
     return tasks
 
 
@@ -145,14 +145,14 @@ def test_workers_that_cannot_reach_the_store_run_chains(
     by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.workers.worker.Worker.reaches", lambda *_: False)
-    tasks = heard_tasks(monkeypatch)
+    tasks = recorded_tasks(monkeypatch)
     assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(1)) == by_threads
     assert set(tasks) == {"_chains"}
 
 
 def test_small_inputs_are_aligned_locally(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "_FEWEST_CELLS", CELLS)
-    tasks = heard_tasks(monkeypatch)
+    tasks = recorded_tasks(monkeypatch)
     assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(2)) == by_threads
     assert tasks == []
 
@@ -163,7 +163,7 @@ def test_bidirectional_models_are_distributed_by_lots(
     aligner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(QUICK, aligner=aligner)
-    tasks = heard_tasks(monkeypatch)
+    tasks = recorded_tasks(monkeypatch)
     threads = aligned(f"sqlite:///{tmp_path}/t.db", settings=settings)
     assert aligned(f"sqlite:///{tmp_path}/w.db", FakeCluster(3), settings) == threads
     assert set(tasks) == {"_whole_lot"}

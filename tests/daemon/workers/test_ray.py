@@ -110,14 +110,14 @@ def test_starting_imports_no_ray() -> None:
 def test_invalid_workers_and_blocks_are_rejected(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for arguments, said in (
+    for arguments, message in (
         (["--workers", "0"], "expected auto, a positive number or ray://HOST:PORT"),
         (["--workers", "ray://"], "expected auto, a positive number or ray://HOST:PORT"),
         (["--blocks", "32"], "expected PAIRSxBLOCKS, such as 32x64"),
     ):
         ran = hierogram("learn", *arguments)
         assert ran.code == 2
-        assert said in ran.err
+        assert message in ran.err
     url = f"sqlite:///{tmp_path}/s.db"
     open_store(url, create=True, settings=QUICK).close()
     monkeypatch.setattr("hierogram.daemon.workers.chain.find_spec", lambda name: None)

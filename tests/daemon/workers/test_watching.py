@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.campaigns.daemon import PATIENCE, wait_until
-from tests.daemon.campaigns.processes import all_ended, below, is_left
+from tests.daemon.campaigns.processes import all_ended, below, is_running
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import LearnOptions
@@ -124,7 +124,7 @@ def test_the_child_ends_with_its_parent(url: str) -> None:
         [child] = below(process)
         process.kill()
         process.wait(PATIENCE)
-    wait_until(lambda: not is_left(child), "the child ends")
+    wait_until(lambda: not is_running(child), "the child ends")
 
 
 LEARNING = """
@@ -156,7 +156,7 @@ def test_learning_reports_a_killed_ray_and_continues_from_there(what: str, tmp_p
                 assert process.returncode == 3
                 assert b"hierogram: the cluster is lost" in err
                 assert b"of 400 sweeps that follow" in err
-                wait_until(lambda s=started: all_ended(set(s)), "all that it started ends")
+                wait_until(lambda s=started: all_ended(set(s)), "all its processes end")
                 run = store.unfinished_run()
                 assert run is not None
                 assert 0 < run.done < 400

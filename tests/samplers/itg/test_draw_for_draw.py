@@ -96,11 +96,11 @@ def test_pairs_outside_the_sweep_are_unchanged_and_counted() -> None:
     kernel = kernel_of(pairs, EXHAUSTIVE, strength=50.0)
     state = kernel.init(3, "lb")
     before = trees_of(state)
-    met = set()
+    seen = set()
     for number in range(1, 20):
         state, info = kernel.step(1, state, ItgPlan(number, np.array([number, 0])))
         assert info.resampled == 1
         assert trees_of(state)[1] == before[1]
-        met.add(trees_of(state)[0])
-    assert len(met) > 1
+        seen.add(trees_of(state)[0])
+    assert len(seen) > 1
     assert state.counts.rules.sum() == sum(state.derivations.length)

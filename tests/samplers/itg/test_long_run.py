@@ -238,7 +238,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
     return {key: weight / scale for key, weight in weights.items()}
 
 
-def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
+def current_tables(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
     """Return the tables drawn in the last sweep."""
     tables, batch = kernel._tables, kernel.batch
     words = len(batch.type_source)
@@ -271,7 +271,7 @@ def chain_has_the_posterior_of_tables(
     for number in range(1, thinning * samples + 1):
         state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
         if number % thinning == 0:
-            found.append((signature(trees_of(state)), tables_now(kernel, number, state)))
+            found.append((signature(trees_of(state)), current_tables(kernel, number, state)))
     return p_value(found, exact) > ALPHA
 
 

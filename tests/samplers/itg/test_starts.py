@@ -45,7 +45,7 @@ def test_the_left_branching_start_has_nulls_on_the_longer_side() -> None:
             assert rules.count(SOURCE_NULL) == max(len(source) - len(target), 0)
             assert rules.count(TARGET_NULL) == max(len(target) - len(source), 0)
         where.add(string_of(trees[0]))
-    assert len(where) == 6, "two nulls among four words stand in each of six ways"
+    assert len(where) == 6, "two nulls among four words have six orders"
 
 
 def test_the_start_of_model1_follows_it_within_the_beam() -> None:

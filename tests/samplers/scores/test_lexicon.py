@@ -52,11 +52,11 @@ def counted(pairs: list[LinkedPair]) -> Lexicon:
             )
         )
         around.append(count_neighbours(tokens, first, size))
-    met = sorted(links)
+    seen = sorted(links)
     counts = LinkCounts(
-        np.searchsorted([f for f, _ in met], np.arange(WORDS + 2)),
-        np.array([e for _, e in met], np.int32),
-        np.array([links[link] for link in met], np.int32),
+        np.searchsorted([f for f, _ in seen], np.arange(WORDS + 2)),
+        np.array([e for _, e in seen], np.int32),
+        np.array([links[link] for link in seen], np.int32),
     )
     return Lexicon((sides[0], sides[1]), counts, (around[0], around[1]))
 

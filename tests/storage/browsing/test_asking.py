@@ -275,7 +275,7 @@ def test_queries_end_with_their_client(asker: Asker, store_url: str) -> None:
         parent.kill()
         parent.communicate()
     until = time.monotonic() + 3
-    while any(alive(child) for child in born) or (not on_sqlite(store_url) and asked_of(store_url)):
+    while any(alive(child) for child in born) or (not on_sqlite(store_url) and sessions_of(store_url)):
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -297,12 +297,12 @@ def alive(process: int) -> bool:
 def busy(process: int, store_url: str) -> bool:
     """Return whether its query is running."""
     if not on_sqlite(store_url):
-        return bool(asked_of(store_url))
+        return bool(sessions_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
     return int(used) >= 40
 
 
-def asked_of(store_url: str) -> list[tuple[object, ...]]:
+def sessions_of(store_url: str) -> list[tuple[object, ...]]:
     active = "SELECT pid FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND state = 'active'"
     return query(store_url, f"{active} AND query LIKE 'FETCH%'")
 
@@ -391,9 +391,9 @@ def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, 
         refusal = Asker(store_url, wrong).refusal
         assert refusal == asking.WRONG
     nowhere = Asker(store_url, "postgresql://nobody:secret@127.0.0.1:9/x")
-    with closing(nowhere), pytest.raises(QuestionError) as said:
+    with closing(nowhere), pytest.raises(QuestionError) as raised:
         nowhere.ask("SELECT 1", 5, 1)
-    assert "secret" not in str(said.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_the_document_lists_the_checked_functions() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.conftest import LastingStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
-from tests.storage.plans import assert_no_scan, leave_unanalyzed, plans
+from tests.storage.plans import assert_no_scan, disable_analysis, plans
 
 from hierogram.storage.browsing import looking, progress, words
 from hierogram.storage.browsing.reader import Look, Reader
@@ -52,7 +52,7 @@ def make(url: str) -> None:
 
 def make_unanalyzed(url: str) -> None:
     open_store(url, create=True).close()
-    leave_unanalyzed(url)
+    disable_analysis(url)
     fill(url)
 
 

@@ -13,26 +13,26 @@ ENDLESS = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELEC
 
 
 @pytest.fixture
-def looked_at(store: Store, store_url: str) -> Reader:
+def reader(store: Store, store_url: str) -> Reader:
     commit(store, [], [delta("la maison", "the house", 4, 8), delta("ne [X,1] pas", "not [X,1]", 2)])
     return Reader(store_url)
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM rules", "UPDATE store_state SET position = 0"])
-def test_pages_cannot_write(looked_at: Reader, store_url: str, statement: str) -> None:
-    with looked_at, pytest.raises(StoreUnavailableError), looked_at.look() as look:
+def test_pages_cannot_write(reader: Reader, store_url: str, statement: str) -> None:
+    with reader, pytest.raises(StoreUnavailableError), reader.look() as look:
         look.rows(statement)
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]
 
 
-def test_a_slow_statement_is_cancelled(looked_at: Reader) -> None:
+def test_a_slow_statement_is_cancelled(reader: Reader) -> None:
     began = time.monotonic()
-    with looked_at:
-        with pytest.raises(SlowQueryError, match=r"takes more than 0\.3 s"), looked_at.look(0.3) as look:
+    with reader:
+        with pytest.raises(SlowQueryError, match=r"takes more than 0\.3 s"), reader.look(0.3) as look:
             look.rows(ENDLESS)
         assert time.monotonic() - began < 10
         # The connection can be used for the next statement.
-        with looked_at.look() as look:
+        with reader.look() as look:
             assert look.row("SELECT 1 AS one") == (1,)
 
 
@@ -41,13 +41,13 @@ def test_the_store_must_exist(store_url: str) -> None:
         Reader(store_url)
 
 
-def test_statements_are_shown_as_runnable_sql(looked_at: Reader) -> None:
+def test_statements_are_shown_as_runnable_sql(reader: Reader) -> None:
     odd = "d'un \\ :side %s ' OR '1' = '1"
-    with looked_at:
-        with looked_at.look() as look:
+    with reader:
+        with reader.look() as look:
             assert look.rows("SELECT :word AS said, :number AS n", word=odd, number=7) == [(odd, 7)]
             [shown] = look.asked
-        with looked_at.look() as look:
+        with reader.look() as look:
             assert look.connection.exec_driver_sql(shown.replace("%", "%%") if look.postgres else shown).all() == [
                 (odd, 7)
             ]

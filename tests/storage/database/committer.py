@@ -35,7 +35,7 @@ def ingest(url: str) -> None:
         store.finish_ingest(batch)
 
 
-def commit_for_ever(url: str) -> None:
+def commit_forever(url: str) -> None:
     """Commit forever and report the number of each commit."""
     with open_store(url) as store:
         current = store.pairs(limit=1)[0].current
@@ -50,4 +50,4 @@ def commit_for_ever(url: str) -> None:
 
 
 if __name__ == "__main__":
-    {"commit": commit_for_ever, "ingest": ingest}[sys.argv[2]](sys.argv[1])
+    {"commit": commit_forever, "ingest": ingest}[sys.argv[2]](sys.argv[1])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.storage.building import commit, counts_of, delta, pair, pairs_of
-from tests.storage.database.writers import WRITERS, at_once
+from tests.storage.database.writers import WRITERS, run_concurrently
 
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database import postgres
@@ -26,7 +26,7 @@ def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared
         if not shared:
             own.close()
 
-    at_once(work)
+    run_concurrently(work)
     counts = counts_of(store)
     assert counts.pop(("shared word", "rule")) == (WRITERS * COMMITS, 0)
     assert len(counts) == WRITERS * COMMITS
@@ -43,7 +43,7 @@ def test_one_input_offered_concurrently_is_stored_once(store: Store) -> None:
             store.add_pairs(batch, pairs_of(lines[start : start + 20]))
         store.finish_ingest(batch)
 
-    at_once(work)
+    run_concurrently(work)
     assert sorted(row.source for row in store.pairs()) == sorted(line.source for line in lines)
     assert store.integrity() == []
 
@@ -53,7 +53,7 @@ def test_concurrent_creation_makes_one_store(store_url: str) -> None:
         with open_store(store_url, create=True) as store:
             commit(store, [], [delta("a", "x", 1)])
 
-    at_once(work)
+    run_concurrently(work)
     with open_store(store_url) as store:
         assert counts_of(store) == {("a", "x"): (WRITERS, 0)}
         assert store.position() == WRITERS
@@ -99,7 +99,7 @@ def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Pat
             assert connection.exec_driver_sql("PRAGMA cache_size").scalar_one() == -5 * 1024
             writers.append(connection.connection.driver_connection)
 
-    at_once(work)
+    run_concurrently(work)
     assert len(writers) == WRITERS
     assert len(set(map(id, writers))) == 1
     with reading(engine) as connection:

@@ -9,7 +9,7 @@ from sqlalchemy import make_url, text
 from tests.conftest import ask_url_of
 from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, query
-from tests.storage.database.writers import WRITERS, at_once
+from tests.storage.database.writers import WRITERS, run_concurrently
 
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
@@ -159,7 +159,7 @@ def test_a_store_behind_a_pooler_is_the_same_store(database: str, pooler: Callab
                         assert len(list(snapshot.iterate_all_rule_rows())) > n
 
         assert WRITERS > CONNECTIONS
-        at_once(work)
+        run_concurrently(work)
         assert store.integrity() == []
         assert counts_of(store)["shared word", "rule"] == (WRITERS * 8, 0)
     with open_store(database) as store:

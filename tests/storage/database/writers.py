@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 WRITERS = 4
 
 
-def at_once(work: Callable[[int], None]) -> None:
+def run_concurrently(work: Callable[[int], None]) -> None:
     """Run the work in several threads that start together, and raise any error of theirs."""
     barrier = Barrier(WRITERS)
     errors: list[BaseException] = []

@@ -22,32 +22,35 @@ def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
     return change._replace(expected_uses_variance=variance)
 
 
-def told(events: Sequence[Event]) -> list[tuple[object, ...]]:
+def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
     return [(event.kind, event.source, event.expected_uses_before, event.expected_uses_now) for event in events]
 
 
 def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
     commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8)])
     first = store.events()
-    assert told(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
+    assert event_rows(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
     [rule] = store.find_rules("a")
     assert (first.events[0].target, first.events[0].error, rule.expected_uses_error) == ("A", 2.0, 2.0)
     # Within twice the error √(4 + 4); then beyond it; then within a tenth, which is never an event.
     commit(store, [], [moved("a", 5), moved("c", 0.7)])
     commit(store, [], [moved("a", 1)])
     commit(store, [], [moved("c", 0.3)])
-    assert told(store.events(first.last).events) == [("rule-moved", "a", 20.0, 26.0), ("rule-moved", "c", 8.0, 9.0)]
+    assert event_rows(store.events(first.last).events) == [
+        ("rule-moved", "a", 20.0, 26.0),
+        ("rule-moved", "c", 8.0, 9.0),
+    ]
     # The rule stays known until its uses are below four.
     last = store.events().last
     commit(store, [], [moved("c", -4.9)])
     commit(store, [], [moved("c", -0.2), moved("a", -26)])
-    assert told(store.events(last).events) == [
+    assert event_rows(store.events(last).events) == [
         ("rule-moved", "c", 9.0, pytest.approx(4.1, abs=0.001)),
         ("rule-gone", "a", 26.0, 0.0),
         ("rule-gone", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
     ]
     commit(store, [], [moved("a", 9)])
-    assert told(store.events().events[-1:]) == [("rule-new", "a", None, 9.0)]
+    assert event_rows(store.events().events[-1:]) == [("rule-new", "a", None, 9.0)]
 
 
 @pytest.mark.slow
@@ -90,7 +93,7 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
 
 def test_parts_of_a_commit_are_one_event(store: Store) -> None:
     store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
-    assert told(store.events().events) == [("rule-new", "b", None, 9.0)]
+    assert event_rows(store.events().events) == [("rule-new", "b", None, 9.0)]
 
 
 def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +105,7 @@ def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: p
     assert (summary.kind, summary.number, summary.detail) == ("rules-changed", 6, {"new": 4, "gone": 1, "moved": 1})
     # The rules are known afterwards.
     commit(store, [], [moved("d", 5)])
-    assert told(store.events(summary.id).events) == [("rule-moved", "d", 10.0, 15.0)]
+    assert event_rows(store.events(summary.id).events) == [("rule-moved", "d", 10.0, 15.0)]
 
 
 def test_rejected_lines_are_reported_once(store: Store) -> None:
@@ -141,7 +144,7 @@ def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     with pytest.raises(CountError):
         store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
     page = store.events()
-    assert (told(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
+    assert (event_rows(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
     commit(store, [], [moved("b", 10)])
     assert store.events(1).events[0].id == 2
 

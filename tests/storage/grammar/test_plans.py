@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import CopyStore, LastingStore
 from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
-from tests.storage.plans import assert_no_scan, leave_unanalyzed, plan_of, plans
+from tests.storage.plans import assert_no_scan, disable_analysis, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import Store, open_store
@@ -47,7 +47,7 @@ def test_no_table_is_scanned_without_statistics(lasting_store: LastingStore, nam
 
 def make_unanalyzed(url: str) -> None:
     open_store(url, create=True).close()
-    leave_unanalyzed(url)
+    disable_analysis(url)
     with open_store(url) as store:
         fill(store)
 

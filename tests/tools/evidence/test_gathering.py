@@ -14,13 +14,13 @@ from hierogram.tools.evidence.marking import EXPLANATION
 from hierogram.tools.evidence.options import EvidenceOptions
 
 
-def told(url: str, sentence: str, **options: object) -> Evidence:
+def evidence_of(url: str, sentence: str, **options: object) -> Evidence:
     with Reader(url) as reader, reader.look() as look:
         return gather(look, sentence, EvidenceOptions(**options))
 
 
 def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None:
-    found = told(learned_url, "elle ne voit pas la porte bleue")
+    found = evidence_of(learned_url, "elle ne voit pas la porte bleue")
     assert found.unknown == ["bleue"]
     assert found.position == learned.position()
     by_side = {(rule.source, rule.target): rule for rule in found.rules}
@@ -37,7 +37,7 @@ def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None
 
 
 def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
-    found = told(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
+    found = evidence_of(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
     assert found.rules
     for rule in found.rules:
         for place in rule.places:
@@ -47,17 +47,17 @@ def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
 
 
 def test_limits(learned_url: str) -> None:
-    found = told(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
+    found = evidence_of(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
     assert (len(found.pairs), len(found.rules)) == (1, 2)
-    assert told(learned_url, "la maison verte", pairs=0).pairs == []
-    assert told(learned_url, "inconnu").rules == []
+    assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []
+    assert evidence_of(learned_url, "inconnu").rules == []
     for sentence, reason in ((" \t ", "no word"), ("la " * (MOST_WORDS + 1), "at most 200")):
         with pytest.raises(InputError, match=reason):
-            told(learned_url, sentence)
+            evidence_of(learned_url, sentence)
 
 
 def test_the_text_for_a_prompt(learned_url: str) -> None:
-    found = told(learned_url, "une maison blanche", pairs=2)
+    found = evidence_of(learned_url, "une maison blanche", pairs=2)
     text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
     said, first, *blocks, last = text.rstrip("\n").split("\n\n")
     assert said == EXPLANATION
@@ -73,7 +73,7 @@ def test_the_text_for_a_prompt(learned_url: str) -> None:
 
 
 def test_plain_values(learned_url: str) -> None:
-    plain = asdict(told(learned_url, "la maison"))
+    plain = asdict(evidence_of(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
     assert isinstance(plain["rules"], list)
     assert {"source", "target", "expected_uses", "p_target_given_source", "places"} == set(plain["rules"][0])
@@ -82,11 +82,11 @@ def test_plain_values(learned_url: str) -> None:
 def test_texts_are_prepared_like_the_store(store_url: str) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     open_store(store_url, create=True, settings=settings).close()
-    assert told(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
-    assert told(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
+    assert evidence_of(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
+    assert evidence_of(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
 
 
 def test_a_tree_store_has_no_evidence(store_url: str) -> None:
     open_store(store_url, create=True, settings=Settings(grammar="trees")).close()
     with pytest.raises(WrongKindError, match="one language"):
-        told(store_url, "a")
+        evidence_of(store_url, "a")

@@ -46,7 +46,7 @@ def french(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture
-def asked(french: Store, connect: Connect) -> TestClient:
+def api_client(french: Store, connect: Connect) -> TestClient:
     return connect(FakeService(french), libretranslate=True)
 
 
@@ -80,48 +80,48 @@ def test_the_pypi_client_sends_its_key(french: Store) -> None:
             assert refused.value.code == status
 
 
-def test_weblate_requests_are_answered(asked: TestClient) -> None:
+def test_weblate_requests_are_answered(api_client: TestClient) -> None:
     """Requests of `weblate.machinery.libretranslate`: language codes, then a list of texts with an empty key."""
-    assert [one["code"] for one in asked.get("/languages").json()] == ["fr", "en"]
+    assert [one["code"] for one in api_client.get("/languages").json()] == ["fr", "en"]
     body = {"api_key": "", "q": ["la maison", "la porte"], **FR_EN}
-    assert len(asked.post("/translate", json=body).json()["translatedText"]) == 2
+    assert len(api_client.post("/translate", json=body).json()["translatedText"]) == 2
 
 
-def test_a_text_gives_a_text_and_a_list_a_list(asked: TestClient) -> None:
+def test_a_text_gives_a_text_and_a_list_a_list(api_client: TestClient) -> None:
     body = {"q": "la maison verte", "alternatives": 2, **FR_EN}
-    one = asked.post("/translate", json=body).json()
+    one = api_client.post("/translate", json=body).json()
     assert one.keys() == {"translatedText", "alternatives"}
     assert one["translatedText"] not in one["alternatives"]
     assert 0 < len(one["alternatives"]) <= 2
-    some = asked.post("/translate", json=body | {"q": ["la maison verte", ""], "source": "auto"}).json()
+    some = api_client.post("/translate", json=body | {"q": ["la maison verte", ""], "source": "auto"}).json()
     assert some["translatedText"] == [one["translatedText"], ""]
     assert some["alternatives"] == [one["alternatives"], []]
     assert some["detectedLanguage"][0]["language"] == "fr"
 
 
-def test_texts_in_the_target_language_are_unchanged(asked: TestClient) -> None:
+def test_texts_in_the_target_language_are_unchanged(api_client: TestClient) -> None:
     """As in LibreTranslate: one such text among many must not prevent the translation of the others."""
     body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
-    found = asked.post("/translate", json=body).json()
+    found = api_client.post("/translate", json=body).json()
     assert found["translatedText"][0] == "the <b>green</b> house"
     assert "house" in found["translatedText"][1]
     assert [one["language"] for one in found["detectedLanguage"]] == ["en", "fr"]
-    refused = asked.post("/translate", json=body | {"target": "fr"})
+    refused = api_client.post("/translate", json=body | {"target": "fr"})
     assert (refused.status_code, "not available" in refused.json()["error"]) == (400, True)
 
 
-def test_forms_are_read_like_json(asked: TestClient) -> None:
-    wanted = asked.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
+def test_forms_are_read_like_json(api_client: TestClient) -> None:
+    wanted = api_client.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
     assert wanted["translatedText"].count("\n") == 3
-    assert asked.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
+    assert api_client.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
     parts = {name: (None, value) for name, value in {"q": "la maison\r\n\r\nla porte\r\n", **FR_EN}.items()}
-    assert asked.post("/translate", files=parts).json() == wanted
-    assert asked.post("/translate?q=la+maison%0A%0Ala+porte%0A&source=fr&target=en").json() == wanted
+    assert api_client.post("/translate", files=parts).json() == wanted
+    assert api_client.post("/translate?q=la+maison%0A%0Ala+porte%0A&source=fr&target=en").json() == wanted
 
 
-def test_regions_of_languages_are_ignored(asked: TestClient) -> None:
+def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
     body = {"q": "la maison", "source": "fr-CA", "target": "en_GB"}
-    assert asked.post("/translate", json=body).json()["translatedText"]
+    assert api_client.post("/translate", json=body).json()["translatedText"]
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,15 @@ def test_regions_of_languages_are_ignored(asked: TestClient) -> None:
     ],
 )
 def test_bad_input_gets_the_errors_of_libretranslate(
-    asked: TestClient, path: str, body: Any, status: int, error: str
+    api_client: TestClient, path: str, body: Any, status: int, error: str
 ) -> None:
-    answer = asked.post(path, json=body)
+    answer = api_client.post(path, json=body)
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
     assert error in answer.json()["error"]
 
 
-def test_invalid_json_is_reported(asked: TestClient) -> None:
-    answer = asked.post("/translate", content=b"{", headers={"Content-Type": "application/json"})
+def test_invalid_json_is_reported(api_client: TestClient) -> None:
+    answer = api_client.post("/translate", content=b"{", headers={"Content-Type": "application/json"})
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
@@ -174,9 +174,13 @@ def test_the_rate_limit_has_its_error_message(french: Store, connect: Connect) -
 def test_settings_say_whether_a_key_is_required(french: Store, connect: Connect) -> None:
     for token in (None, TOKEN):
         client = connect(FakeService(french), libretranslate=True, token=token)
-        told = client.get("/frontend/settings").json()
-        assert (told["keyRequired"], told["suggestions"], told["charLimit"]) == (token is not None, True, MOST_LETTERS)
-        assert told["language"]["source"] == {"code": "fr", "name": "French"}
+        response = client.get("/frontend/settings").json()
+        assert (response["keyRequired"], response["suggestions"], response["charLimit"]) == (
+            token is not None,
+            True,
+            MOST_LETTERS,
+        )
+        assert response["language"]["source"] == {"code": "fr", "name": "French"}
 
 
 def test_pages_of_other_sites_may_send_requests_if_a_key_is_required(french: Store, connect: Connect) -> None:
@@ -197,11 +201,11 @@ def test_the_protocol_is_served_only_if_enabled(french: Store, connect: Connect)
 
 
 @pytest.fixture
-def correct(asked: TestClient) -> Callable[[str, str], str]:
+def correct(api_client: TestClient) -> Callable[[str, str], str]:
     def put(text: str, translation: str) -> str:
-        answer = asked.post("/suggest", json={"q": text, "s": translation, **FR_EN})
+        answer = api_client.post("/suggest", json={"q": text, "s": translation, **FR_EN})
         assert answer.json() == {"success": True}
-        return str(asked.post("/translate", json={"q": text, **FR_EN}).json()["translatedText"])
+        return str(api_client.post("/translate", json={"q": text, **FR_EN}).json()["translatedText"])
 
     return put
 
@@ -215,9 +219,9 @@ def test_a_correction_applies_immediately_and_the_last_holds(french: Store, corr
     assert french.pairs_by_id([left])[0].target == "the greenhouse ."
 
 
-def test_a_correction_precedes_other_translations(asked: TestClient, correct: Callable[[str, str], str]) -> None:
+def test_a_correction_precedes_other_translations(api_client: TestClient, correct: Callable[[str, str], str]) -> None:
     correct("la maison verte", "a greenhouse")
-    answer = asked.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
+    answer = api_client.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
     assert answer["translatedText"].lower() == "a greenhouse"
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
@@ -237,40 +241,46 @@ def test_a_correction_starts_in_the_case_of_the_text(
     assert correct(text, translation) == said
 
 
-def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(asked: TestClient) -> None:
+def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(api_client: TestClient) -> None:
     body = {"q": "<p>La <b>maison</b></p>", "format": "html", **FR_EN}
-    asked.post("/suggest", json={**body, "s": "<p><b>house</b></p>"})
-    assert asked.post("/translate", json=body).json()["translatedText"].split()[:3] == ["<p>", "<b>", "House"]
+    api_client.post("/suggest", json={**body, "s": "<p><b>house</b></p>"})
+    assert api_client.post("/translate", json=body).json()["translatedText"].split()[:3] == ["<p>", "<b>", "House"]
 
 
 @pytest.mark.slow
 def test_every_interface_answers_with_the_correction(
-    french: Store, asked: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
+    french: Store, api_client: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
 ) -> None:
     def answered(**body: object) -> dict[str, Any]:
-        [found] = asked.post("/v1/translate", json={"sentences": ["La maison verte."], **body}).json()["sentences"]
+        [found] = api_client.post("/v1/translate", json={"sentences": ["La maison verte."], **body}).json()["sentences"]
         return dict(found)
 
     by_rules = answered()
     assert not by_rules["corrected"]
-    said = correct("La maison verte.", "a greenhouse & more.")
-    assert said == "A greenhouse & more."
-    assert answered() == by_rules | {"translation": said, "corrected": True}
-    page = asked.get("/translate.json", params={"q": "La maison verte."}).json()
-    assert (page["translation"], page["corrections"]) == (said, [said])
+    correction = correct("La maison verte.", "a greenhouse & more.")
+    assert correction == "A greenhouse & more."
+    assert answered() == by_rules | {"translation": correction, "corrected": True}
+    page = api_client.get("/translate.json", params={"q": "La maison verte."}).json()
+    assert (page["translation"], page["corrections"]) == (correction, [correction])
     with hg.open(french.url) as store:
         decoded = hg.Decoder(store).translate("La maison verte.")
-        assert (store.translate("La maison verte.").text, decoded.text, decoded.corrected) == (said, said, said)
+        assert (store.translate("La maison verte.").text, decoded.text, decoded.corrected) == (
+            correction,
+            correction,
+            correction,
+        )
         assert store.translate("La maison verte.", format="tokens").corrected is None
     (tmp_path / "text").write_text("La maison verte.\nLa porte.\n")
-    assert hierogram("--store", french.url, "translate", str(tmp_path / "text")).out.splitlines()[0] == said
-    html = asked.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()["translatedText"]
-    assert (html, answered(format="html")["translation"]) == (said.replace("&", "&amp;"),) * 2
+    assert hierogram("--store", french.url, "translate", str(tmp_path / "text")).out.splitlines()[0] == correction
+    html = api_client.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()[
+        "translatedText"
+    ]
+    assert (html, answered(format="html")["translation"]) == (correction.replace("&", "&amp;"),) * 2
     assert not answered(format="tokens")["corrected"]
     assert not answered(markup=True)["corrected"]
 
 
-def test_markup_keeps_its_place(asked: TestClient) -> None:
+def test_markup_keeps_its_place(api_client: TestClient) -> None:
     body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
-    found = asked.post("/translate", json=body).json()["translatedText"]
+    found = api_client.post("/translate", json=body).json()["translatedText"]
     assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

@@ -21,8 +21,8 @@ def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     options = ["--sizes", "3,6", "--pairs", "9", "--sweeps", "15"]
     with chdir(tmp_path):
-        said = printed("measures.blocks", "f", "e", "a", *options)
-    assert said.startswith("3 pairs, 3 corpora:")
+        output = printed("measures.blocks", "f", "e", "a", *options)
+    assert output.startswith("3 pairs, 3 corpora:")
     assert (tmp_path / "blocks.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "blocks.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -175,9 +175,9 @@ def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -
     sides = [tmp_path / "c.fr", tmp_path / "c.en"]
     for k, path in enumerate(sides):
         path.write_text("".join(line.split(" ||| ")[k] + "\n" for line in LINES * 3))
-    table, told = run(*map(str, sides), "--hold-out", "0", "--sweeps", "1", "--json")
+    table, errors = run(*map(str, sides), "--hold-out", "0", "--sweeps", "1", "--json")
     figures = json.loads(table)
-    assert f"{len(LINES) * 3} pairs of the bitext came without links: aligned with bhmm-f" in told
+    assert f"{len(LINES) * 3} pairs of the bitext came without links: aligned with bhmm-f" in errors
     assert figures["pairs"] == len(LINES) * 3
     assert all(row["rules"] > 10 for row in figures["grammars"])
 
@@ -187,13 +187,13 @@ def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, 
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
     with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
-    said, told = run("--store", store_url, code=3)
+    said, errors = run("--store", store_url, code=3)
     assert said == ""
-    assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in told
+    assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in errors
     corpus.write_text("".join(line + "\n" for line in LINES * 2))
     with open_store(store_url) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
         learn(opened, sweeps=1)
-    said, told = run("--store", store_url, "--json")
+    said, errors = run("--store", store_url, "--json")
     assert json.loads(said)["pairs"] == 2 * len(LINES)
-    assert f"{len(LINES)} pairs left out that have no alignment yet" in told
+    assert f"{len(LINES)} pairs left out that have no alignment yet" in errors

@@ -17,8 +17,8 @@ def test_the_translations_use_the_posted_pairs(tmp_path: Path) -> None:
     teach(url, written(tmp_path))
     with open_store(url) as store:
         before = store.position()
-    said = printed("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
-    assert re.fullmatch(r"pair 1: [\d.]+ s\npair 2: [\d.]+ s\nmedian [\d.]+ s, largest [\d.]+ s\n", said)
+    output = printed("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
+    assert re.fullmatch(r"pair 1: [\d.]+ s\npair 2: [\d.]+ s\nmedian [\d.]+ s, largest [\d.]+ s\n", output)
     with open_store(url) as store:
         assert store.position() == before
 

@@ -90,8 +90,8 @@ def test_the_table_uses_the_paper_s_schedule() -> None:
 
 
 def test_the_report_has_means_and_deviations() -> None:
-    said = report([*points("a", 1, [-9, -5]), *points("a", 2, [-9, -3])])
-    assert said == f"a: -9, -4 after 1 sweeps, -4 (deviation {np.std([-5, -3], ddof=1):,.0f}) after 1 in 2.0 s"
+    output = report([*points("a", 1, [-9, -5]), *points("a", 2, [-9, -3])])
+    assert output == f"a: -9, -4 after 1 sweeps, -4 (deviation {np.std([-5, -3], ddof=1):,.0f}) after 1 in 2.0 s"
 
 
 SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
@@ -168,8 +168,8 @@ def test_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) 
         varied[-1].write_text("".join(lines))
     arguments = [*map(str, varied), "--work", str(tmp_path / "work"), "--sweeps", "20", "--exhaustive", "0"]
     arguments += ["--test", "10", "--tuning", "10", "--least-a", "0.15"]
-    said = printed("papers.slice_sampling", *arguments)
-    table = said[said.index("| sampler") :].splitlines()[2:]
+    output = printed("papers.slice_sampling", *arguments)
+    table = output[output.index("| sampler") :].splitlines()[2:]
     bleu = {cells[1].strip(): float(cells[9].split()[0]) for cells in (line.split("|") for line in table)}
     assert {*bleu} >= {"bhmm-f", "start LB", "gibbs M1", "slice a=0.15 M1"}
     assert not any(name.startswith("exhaustive") or "0.10" in name for name in bleu)

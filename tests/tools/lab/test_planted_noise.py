@@ -69,9 +69,9 @@ def test_the_command_prints_areas(tmp_path: Path) -> None:
     arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--pairs", "140", "--sound", "20", "--each", "8"]
     app = typer.Typer()
     app.command()(planted_noise.main)
-    told = CliRunner().invoke(app, arguments)
-    assert told.exit_code == 0, told.output
-    rows = [line.split("\t") for line in told.stdout.splitlines() if "\t" in line]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    rows = [line.split("\t") for line in result.stdout.splitlines() if "\t" in line]
     assert rows[0][0] == "spoiled by"
     assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, TOGETHER]
     for row in rows[1:]:

@@ -19,9 +19,9 @@ def test_one_command_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
     arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
-    said = printed("papers.rivals", *arguments)
+    output = printed("papers.rivals", *arguments)
     rows = {row["name"]: row for row in json.loads((tmp_path / "work" / "rivals.json").read_text())}
-    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
+    assert all(f"\n{name}\t" in f"\n{output}" for name in rows)
     hiero, default, means = (rows[name] for name in ("Hiero, all features", "translation grammar", "posterior means"))
     assert (hiero["share"], hiero["p"], hiero["once"]) == (1.0, None, hiero["bleu"])
     assert (default["chains"], means["chains"], hiero["chains"]) == (2, 2, 1)

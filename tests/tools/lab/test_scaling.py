@@ -36,11 +36,11 @@ def run(module: str, folder: Path, *arguments: str) -> str:
 def test_prices_are_printed_and_stored(tmp_path: Path) -> None:
     names = bitext(tmp_path, 40)
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
-    said = run("prices", tmp_path, *names, *options)
-    assert [line.split(":")[0] for line in said.splitlines()] == [SEQUENTIAL, "2x4"]
+    output = run("prices", tmp_path, *names, *options)
+    assert [line.split(":")[0] for line in output.splitlines()] == [SEQUENTIAL, "2x4"]
     before = (tmp_path / "prices.json").read_text()
     assert len(json.loads(before)) == 4
-    assert run("prices", tmp_path, *names, *options) == said
+    assert run("prices", tmp_path, *names, *options) == output
     assert (tmp_path / "prices.json").read_text() == before
 
 
@@ -69,8 +69,8 @@ def test_parts_are_measured_and_simulated(tmp_path: Path) -> None:
     assert costs_of(small, parts).growth == pytest.approx(0.5)
     assert costs_of(small, parts).pairs_a_second == parts["by_threads"]["pairs_a_processor_second"]
     options = ["--pairs", "1e7", "--workers", "1,64"]
-    said = run("simulating", tmp_path, "275.json", "1100.json", *options).splitlines()
-    assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
+    output = run("simulating", tmp_path, "275.json", "1100.json", *options).splitlines()
+    assert [line.split("\t")[:2] for line in output[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
 
 
 def test_opening_and_writing_are_charged_to_the_right_process() -> None:
@@ -89,8 +89,8 @@ def test_opening_and_writing_are_charged_to_the_right_process() -> None:
 @pytest.mark.slow
 def test_the_memory_of_copies_is_reported(tmp_path: Path) -> None:
     names = bitext(tmp_path, 300)
-    said = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")
-    assert said.startswith("1,200 pairs, ")
+    output = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")
+    assert output.startswith("1,200 pairs, ")
     header, last = (tmp_path / "copies.csv").read_text().splitlines()
     memory = dict(zip(header.split(","), map(float, last.split(",")), strict=True))
     assert (memory["pairs"], memory["batch"]) == (1200, 1200)

@@ -30,11 +30,11 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.slow
 def test_one_command_makes_the_table(bitext: list[str], tmp_path: Path) -> None:
     options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
-    said = printed("papers.table2", *bitext, *options)
+    output = printed("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
     assert list(rows) == [system.name for system in SYSTEMS]
-    assert all(f"\n{name}\t" in f"\n{said}" for name in rows)
+    assert all(f"\n{name}\t" in f"\n{output}" for name in rows)
     hiero = rows["Hiero"]
     assert (hiero["ratio"], hiero["p"]) == (1.0, None)
     assert hiero["rules"] == sum(hiero["by_scope"]) > rows["no singletons"]["rules"]

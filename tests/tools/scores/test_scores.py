@@ -208,15 +208,15 @@ def test_a_cut_pair_has_a_lower_bound(known: Learned) -> None:
 
 
 def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> None:
-    told = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
-    assert [one["pair"] for one in told] == list(range(1, len(LINES) + 1))
-    limit = sorted(one["evidence"] for one in told)[3]
+    rows = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
+    assert [one["pair"] for one in rows] == list(range(1, len(LINES) + 1))
+    limit = sorted(one["evidence"] for one in rows)[3]
     table = hierogram("--store", learned_url, "score", "--below", str(limit))
     assert table.code == 0
     assert len(table.out.splitlines()) == 4
     assert f"3 pairs of {len(LINES)}" in table.err
     one = hierogram("--store", learned_url, "score", "--pair", "2", "--json")
-    assert json.loads(one.out) == told[1]
+    assert json.loads(one.out) == rows[1]
     assert "no pair 99" in hierogram("--store", learned_url, "score", "--pair", "99").err
 
 
@@ -224,13 +224,13 @@ def test_the_command_scores_files(hierogram: Run, learned_url: str, tmp_path: Pa
     (tmp_path / "a.fr").write_text("la maison\n\nla porte\n")
     (tmp_path / "a.en").write_text("the house\nthe\nthe door\n")
     ran = hierogram("--store", learned_url, "score", "a.fr", "a.en", "--json")
-    told = [json.loads(line) for line in ran.out.splitlines()]
+    rows = [json.loads(line) for line in ran.out.splitlines()]
     assert ran.code == 1
-    assert [one["line"] for one in told] == [1, 2, 3]
-    assert told[1]["problem"] == "a side is empty"
+    assert [one["line"] for one in rows] == [1, 2, 3]
+    assert rows[1]["problem"] == "a side is empty"
     rest = hierogram("--store", learned_url, "score", "a.fr", "a.en", "--json", "--after", "2")
-    assert [json.loads(line) for line in rest.out.splitlines()] == told[2:]
-    assert told[0]["links"]
+    assert [json.loads(line) for line in rest.out.splitlines()] == rows[2:]
+    assert rows[0]["links"]
     (tmp_path / "b.en").write_text("the house\n")
     assert hierogram("--store", learned_url, "score", "a.fr", "b.en").code == 3
     assert hierogram("--store", learned_url, "score", "a.fr").code == 2
@@ -272,11 +272,11 @@ def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str)
     every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
     worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
     limit = sorted(worst)[-3]
-    told = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
-    assert {json.loads(line)["pair"] for line in told} == {
+    output = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
+    assert {json.loads(line)["pair"] for line in output} == {
         one["pair"] for one, odds in zip(every, worst, strict=True) if odds >= limit
     }
     table = hierogram("--store", learned_url, "score", "--misfit", str(limit)).out
-    first = json.loads(told[0])
+    first = json.loads(output[0])
     word = first["target"].split()[first["target_misfit"]["position"]]
     assert f"{word} {first['target_misfit']['odds']:.1f}" in table

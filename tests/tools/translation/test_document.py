@@ -31,6 +31,6 @@ def test_the_documented_weights_are_the_accepted_ones() -> None:
 
 
 def test_every_documented_option_exists(hierogram: Run) -> None:
-    told = hierogram("translate", "--help").out
+    output = hierogram("translate", "--help").out
     for option in re.findall(r"`(--[a-z-]+)", DOCUMENT.split("## Options")[1]):
-        assert option in told or option == "--store", option
+        assert option in output or option == "--store", option

@@ -109,7 +109,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
     add(learned, tmp_path, "zap la ||| house the ||| 0-0 1-1")
     now = wait_for_word(follower, "zap")
-    assert now[1] == first, "the position is that of the last whole reading"
+    assert now[1] == first, "the position is that of the last full reload"
     grown = features_of(now[0].grammar)
     assert {rule: grown[rule] for rule in before} == before
     new = {rule: values for rule, values in grown.items() if rule not in before}
@@ -123,7 +123,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
                 assert value == pytest.approx(whole[rule][name], abs=0.7), (rule, name)
             else:
                 assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)
-    assert new["zut", "darn"]["p_target_given_source"] < np.log(0.7), "zut is translated in two ways"
+    assert new["zut", "darn"]["p_target_given_source"] < np.log(0.7), "zut has two translations"
     assert now[0].translate("zut").text in ("darn", "shucks")
 
 

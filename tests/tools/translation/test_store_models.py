@@ -136,8 +136,8 @@ def test_every_interface_names_its_language_model(
     learned_url: str, hierogram: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "text").write_text("la maison\n")
-    told = "language model: 9 target sentences of the store (--lm names another)"
-    assert told in hierogram("--store", learned_url, "translate", "text").err
+    message = "language model: 9 target sentences of the store (--lm names another)"
+    assert message in hierogram("--store", learned_url, "translate", "text").err
     assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", "none").err
     lm = str(lm_file(tmp_path))
     assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", lm).err

@@ -57,9 +57,9 @@ def test_a_libretranslate_correction_is_the_next_answer_and_is_learned(
     daemon = serve("--store", url, HIEROGRAM_HTTP__LIBRETRANSLATE="true")
     client = LibreTranslateAPI(f"http://127.0.0.1:{daemon.until_port()}")
     assert client.translate("la girafe", "fr", "en").split()[-1] == "girafe"
-    said = {"q": "la girafe", "s": "the giraffe", "source": "fr", "target": "en"}
+    body = {"q": "la girafe", "s": "the giraffe", "source": "fr", "target": "en"}
     posted = time.monotonic()
-    with urllib.request.urlopen(f"{client.url}suggest", urllib.parse.urlencode(said).encode(), timeout=60) as answer:
+    with urllib.request.urlopen(f"{client.url}suggest", urllib.parse.urlencode(body).encode(), timeout=60) as answer:
         assert json.loads(answer.read()) == {"success": True}
     assert client.translate("la girafe", "fr", "en") == "the giraffe"
     assert time.monotonic() - posted < CORRECTED_SECONDS

@@ -110,4 +110,4 @@ def test_a_changed_store_is_followed(learned: Store, connect: Connect) -> None:
     while (now := translated())[0].split()[0] != "darn" and time.monotonic() < until:
         time.sleep(0.1)
     assert now[0].split()[0] == "darn"
-    assert now[1] in (position, learned.position()), "it is that of a whole reading"
+    assert now[1] in (position, learned.position()), "it is that of a full reload"

@@ -219,8 +219,8 @@ def test_a_reference_may_count_from_one(hierogram: Run, tmp_path: Path) -> None:
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
     (tmp_path / "found").write_text("0-0 1-2 2-2 ||| 0.9 0.8 0.7\n0-0\n7-7\n")
-    said = hierogram("evaluate", "found", "-r", "gold", "--of", "links").out
-    assert said.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
+    output = hierogram("evaluate", "found", "-r", "gold", "--of", "links").out
+    assert output.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
     (tmp_path / "short").write_text("0-0\n")
     ran = hierogram("evaluate", "short", "-r", "gold", "--of", "links")
     assert (ran.code, "short has too few lines, 1 for the 2 of gold" in ran.err) == (3, True)

@@ -181,7 +181,7 @@ def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("verify").code == 0
 
 
-class Going:
+class LoopControl:
     """Stop flag and heartbeat for a loop that the test runs itself."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
     from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
 
     url = f"sqlite:///{tmp_path}/store.db"
-    configuration, going, log = Configuration(), Going(), open_log(LogSection(level="error"))
+    configuration, going, log = Configuration(), LoopControl(), open_log(LogSection(level="error"))
     with open_store(url, create=True, settings=QUICK) as store:
         put(store, 0, 60)
         with Learner(store) as learner:
@@ -247,9 +247,9 @@ def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> No
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.sampling import Aligning
 
-    going, log = Going(), structlog.stdlib.get_logger()
+    going, log = LoopControl(), structlog.stdlib.get_logger()
     aligner = IncrementalAligner(quick_store)
-    with Learner(quick_store) as learner, capture_logs() as said:
+    with Learner(quick_store) as learner, capture_logs() as logs:
         turns = Aligning(quick_store, learner, Configuration(), going, going, log)
         for first, last in ((0, 60), (60, 80), (80, 81)):
             put(quick_store, first, last)
@@ -257,7 +257,7 @@ def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> No
             turns.rejuvenate()
         turns.rejuvenate()
     # 20 of 80 are a quarter, 21 of 81 are more.
-    assert [(entry["event"], entry["pairs"]) for entry in said] == [("pairs aligned again", 81)]
+    assert [(entry["event"], entry["pairs"]) for entry in logs] == [("pairs aligned again", 81)]
     assert verify(quick_store).problems == []
 
 

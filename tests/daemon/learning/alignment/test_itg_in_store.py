@@ -69,8 +69,8 @@ def test_human_links_are_respected(store: Store) -> None:
     links = [(int(i), int(j)) for i, _, j in (link.partition("-") for link in one.alignment.split())]
     wrong = next((i, j) for i in range(source) for j in range(target) if (i, j) not in links)
     taken = next(link for link in links if not set(link) & set(wrong))
-    said = KnownLinks(frozenset({wrong}), frozenset({taken}))
-    store.set_human_links(one.id, said, "a test")
+    human_links = KnownLinks(frozenset({wrong}), frozenset({taken}))
+    store.set_human_links(one.id, human_links, "a test")
     put(store, 60, 70)
     new = store.pairs()[60]
     size = new.source.count(" ") + 1, new.target.count(" ") + 1
@@ -79,7 +79,7 @@ def test_human_links_are_respected(store: Store) -> None:
     assert correct_requested(store) == 1
     align_pending(store)
     IncrementalAligner(store).rejuvenate(PAIRS)
-    for row, known in zip(store.pairs_by_id([one.id, new.id]), (said, said_of_new), strict=True):
+    for row, known in zip(store.pairs_by_id([one.id, new.id]), (human_links, said_of_new), strict=True):
         now = {(int(i), int(j)) for i, _, j in (link.partition("-") for link in row.alignment.split())}
         [fixed] = known.fixed
         # The words of the fixed link have no other.

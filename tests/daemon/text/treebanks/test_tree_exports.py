@@ -115,16 +115,16 @@ def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: 
         learn(store, sweeps=2)
     after = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", format, "-o", "after").code == 0
-    said = hierogram("diff", "before", "after", "--json", "--limit", "1000")
-    assert said.code == 1
-    told = json.loads(said.out)
+    ran = hierogram("diff", "before", "after", "--json", "--limit", "1000")
+    assert ran.code == 1
+    report = json.loads(ran.out)
     both = before.keys() & after.keys()
-    assert {rule["target"]: rule["after"] for rule in told["most_added"]} == {
+    assert {rule["target"]: rule["after"] for rule in report["most_added"]} == {
         fragment: count for fragment, count in after.items() if fragment not in before
     }
-    assert {rule["target"]: rule["before"] for rule in told["most_removed"]} == {
+    assert {rule["target"]: rule["before"] for rule in report["most_removed"]} == {
         fragment: count for fragment, count in before.items() if fragment not in after
     }
-    assert told["changed"] == sum(before[fragment] != after[fragment] for fragment in both)
-    assert told["most_added"]
-    assert all(rule["target"].startswith(f"({rule['source']} ") for rule in told["most_added"])
+    assert report["changed"] == sum(before[fragment] != after[fragment] for fragment in both)
+    assert report["most_added"]
+    assert all(rule["target"].startswith(f"({rule['source']} ") for rule in report["most_added"])

@@ -155,12 +155,12 @@ def test_streams_end_with_the_daemon_and_with_their_clients(
 
 def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
-    asked = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+    request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
     with ExitStack() as stack:
         address = running.loop.address or ("", 0)
         connections = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(8)]
         for connection in connections:
-            connection.sendall(asked)
+            connection.sendall(request)
         heads = [connection.recv(4096) for connection in connections]
     assert [b" 200 " in head.split(b"\r\n")[0] for head in heads].count(True) == 2
 
@@ -170,6 +170,6 @@ def test_a_heartbeat_keeps_the_connection(running: Running, monkeypatch: pytest.
     monkeypatch.setattr("hierogram.daemon.web.api.events._HEARTBEAT_SECONDS", 1)
     with socket.create_connection(running.loop.address or ("", 0), timeout=30) as connection:
         connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-        said = b""
-        while b": ping" not in said:
-            said += connection.recv(4096)
+        received = b""
+        while b": ping" not in received:
+            received += connection.recv(4096)

@@ -337,20 +337,20 @@ def test_the_cookbook_matches_the_document() -> None:
 
 @pytest.mark.slow
 def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
-    told = reading_client.get("/ask.json").json()
-    ours = [recipe["sql"] for recipe in told["cookbook"]]
+    response = reading_client.get("/ask.json").json()
+    ours = [recipe["sql"] for recipe in response["cookbook"]]
     assert len(ours) == len(cookbook())
     # Queries with a word or phrase of this store find something.
-    titles = [recipe["title"] for recipe in told["cookbook"]]
+    titles = [recipe["title"] for recipe in response["cookbook"]]
     found = dict(zip(titles, rows_found(reading_client, ours), strict=True))
     assert all(found[title] for title in titles[:4] if "gap" not in title)
     assert sum(bool(number) for number in found.values()) > 20
-    tables = {table["name"]: table["columns"] for table in told["tables"]}
+    tables = {table["name"]: table["columns"] for table in response["tables"]}
     assert "folded" in tables["vocabulary"]
     assert "p_target_given_source" in tables["rule_table"]
     beside = " ".join(f"LEFT JOIN (SELECT * FROM {name} LIMIT 1) AS t{n} ON 1 = 1" for n, name in enumerate(tables))
-    asked = reading_client.get("/ask.json", params={"sql": f"SELECT * FROM (SELECT 0 AS zero) AS zero {beside}"})
-    found = iter(asked.json()["columns"][1:])
+    answer = reading_client.get("/ask.json", params={"sql": f"SELECT * FROM (SELECT 0 AS zero) AS zero {beside}"})
+    found = iter(answer.json()["columns"][1:])
     for columns in tables.values():
         # A column that a migration added is last on Postgres.
         assert sorted(islice(found, len(columns))) == sorted(columns)
@@ -404,8 +404,8 @@ def test_trees_are_called_trees(tree_client: TestClient) -> None:
     for path in paths:
         page = tree_client.get(path, headers=HTML).text
         page = re.sub(r"(?s)<details class=\"behind\">.*?</details>|<dl class=\"tables\">.*?</dl>", "", page)
-        said = re.sub(r"<[^>]*>", " ", page.partition("<main")[2].partition("</main>")[0])
-        assert not re.search(r"(?i)\bpairs?\b", said), (path, re.findall(r"(?i).{40}\bpairs?\b.{20}", said))
+        shown = re.sub(r"<[^>]*>", " ", page.partition("<main")[2].partition("</main>")[0])
+        assert not re.search(r"(?i)\bpairs?\b", shown), (path, re.findall(r"(?i).{40}\bpairs?\b.{20}", shown))
     lines = tree_client.get("/word.json?token=dog").json()
     assert [line["source"] for line in lines["lines"]] == ["a dog slept", "the dog saw the cat"]
     assert lines["dispersion"]["holding"] == 2
@@ -479,8 +479,8 @@ def test_nothing_is_withdrawn_without_a_daemon(browser: TestClient) -> None:
 def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     assert client.get("/search?q=maison").status_code == 401
-    asked = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
-    assert (asked.status_code, asked.headers["location"]) == (303, "/enter?next=%2Fsearch%3Fq%3Dmaison")
+    response = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (303, "/enter?next=%2Fsearch%3Fq%3Dmaison")
     assert client.get("/enter", headers=HTML).status_code == 200
     assert client.get("/static/style.css").status_code == 200
     wrong = client.post("/enter", data={"token": "wrong", "next": "/now"}, headers=HTML)
@@ -546,10 +546,10 @@ def test_the_history_of_a_rule_is_a_curve(learned: Store, learned_client: TestCl
     values = f"VALUES ('{today}', {rule_id}, 'a', 'b', 17, 16, 1)"
     columns = "day, rule_id, source, target, count, expected_uses, expected_uses_variance"
     query(learned_url, f"INSERT INTO rule_history ({columns}) {values}")
-    told = learned_client.get(f"/rule.json?{RULE}").json()
-    [first, last] = told["history"]
+    response = learned_client.get(f"/rule.json?{RULE}").json()
+    [first, last] = response["history"]
     assert first == {"day": today, "expected_uses": 16}
-    assert last == {"day": "now", "expected_uses": told["rule"]["expected_uses"]}
+    assert last == {"day": "now", "expected_uses": response["rule"]["expected_uses"]}
     page = learned_client.get(f"/rule?{RULE}", headers=HTML).text
     [points] = re.findall(r"data-points='(.*?)'", page)
     assert json.loads(points) == [first, last]

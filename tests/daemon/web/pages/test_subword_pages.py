@@ -2,7 +2,7 @@
 
 import pytest
 from starlette.testclient import TestClient
-from tests.daemon.parts import TARGET_WORDS, VERSES, a_divided_word
+from tests.daemon.parts import TARGET_WORDS, VERSES, segmented_word
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
@@ -18,7 +18,7 @@ def client(parts: hg.GrammarStore, connect: Connect) -> TestClient:
 
 
 def test_links_over_http_are_between_words(client: TestClient, parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     for tokenized in (False, True):
         body = {"pairs": [{"source": f"{word} chai", "target": "she wants tea"}], "tokenized": tokenized, "least": 0.01}
         [pair] = client.post("/v1/align", json=body).json()["pairs"]
@@ -32,7 +32,7 @@ def test_links_over_http_are_between_words(client: TestClient, parts: hg.Grammar
 
 
 def test_pages_show_words(client: TestClient, parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     beginning = client.get("/index.json").json()
     assert {entry[0] for entry in beginning["common_words"]["target"]} <= TARGET_WORDS
     found = client.get("/search.json", params={"q": word}).json()
@@ -68,7 +68,7 @@ def test_pages_show_words(client: TestClient, parts: hg.GrammarStore) -> None:
 
 
 def test_links_are_highlighted_by_words(client: TestClient, parts: hg.GrammarStore) -> None:
-    word = a_divided_word(parts)
+    word = segmented_word(parts)
     pair = next(row for row in parts.store.pairs() if word in joined(row.source).split(" "))
     number = joined(pair.source).split(" ").index(word)
     page = client.get(f"/pairs/{pair.id}").text
@@ -87,14 +87,14 @@ def test_human_links_over_http_count_words(client: TestClient, parts: hg.Grammar
     words = InWords(parts.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
     address = f"/v1/pairs/{pair.id}/links"
     assert client.get(address).json()["alignment"] == words.alignment
-    said = {"fixed": [[0, 1]], "forbidden": [[1, 1]]}
-    answer = client.put(address, json=said).json()
+    body = {"fixed": [[0, 1]], "forbidden": [[1, 1]]}
+    answer = client.put(address, json=body).json()
     assert (answer["fixed"], answer["forbidden"]) == ([[0, 1]], [[1, 1]])
     fixed = parts.store.human_links([pair.id])[pair.id].fixed
     assert fixed >= {(0, words.target_places.index(1)), (1, words.target_places.index(1))}
     assert client.put(address, json={"fixed": [[9, 1]]}).status_code == 409
     assert client.delete(address).status_code in (202, 204)
-    assert client.put("/v1/pairs/99999/links", json=said).status_code == 404
+    assert client.put("/v1/pairs/99999/links", json=body).status_code == 404
 
 
 def test_rules_over_http_use_words_on_every_page(client: TestClient, parts: hg.GrammarStore) -> None:

@@ -14,9 +14,9 @@ def points(values: list[float], every: int = 10) -> list[tuple[int, float]]:
 def test_rising_falling_and_flat_values(number: int) -> None:
     noise = np.random.default_rng(number).normal(size=number)
     for slope, verdict in ((5.0, RISING), (-5.0, FALLING), (0.0, FLAT)):
-        told = trend_of(points((slope * np.arange(number) + noise).tolist()))
-        assert told.verdict == verdict
-        assert told.change == pytest.approx(slope / 10, abs=0.15)
+        trend = trend_of(points((slope * np.arange(number) + noise).tolist()))
+        assert trend.verdict == verdict
+        assert trend.change == pytest.approx(slope / 10, abs=0.15)
 
 
 def test_noise_alone_is_usually_flat() -> None:
@@ -27,8 +27,8 @@ def test_noise_alone_is_usually_flat() -> None:
 
 def test_warmup_is_excluded_if_enough_remains() -> None:
     values = [*np.linspace(-1000, 0, 20), *np.random.default_rng(3).normal(size=20)]
-    told = trend_of(points(values))
-    assert (told.verdict, told.values, told.first, told.last) == (FLAT, 20, 210, 400)
+    trend = trend_of(points(values))
+    assert (trend.verdict, trend.values, trend.first, trend.last) == (FLAT, 20, 210, 400)
 
 
 def test_few_values_have_no_trend() -> None:

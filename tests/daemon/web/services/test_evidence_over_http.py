@@ -43,8 +43,8 @@ def test_text_for_a_prompt_is_detokenized(store_url: str, connect: Connect, boun
 
 
 def test_text_within_characters(client: TestClient) -> None:
-    asked = {"source": "la porte est verte", "format": "prompt", "characters": 60}
-    found = client.get("/v1/evidence", params=asked).text
+    parameters = {"source": "la porte est verte", "format": "prompt", "characters": 60}
+    found = client.get("/v1/evidence", params=parameters).text
     assert ("door" in found, "target:" in found, len(found) <= 60) == (True, False, True)
 
 

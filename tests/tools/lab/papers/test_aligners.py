@@ -35,7 +35,7 @@ def test_one_command_makes_the_figure(tmp_path: Path, monkeypatch: pytest.Monkey
     work = tmp_path / "work"
     arguments = [source, target, "--work", work, "--tuning", "8", "--test", "8", "--iterations", "1"]
     arguments += ["--only", f"bhmm-f,{FAST_ALIGN}"]
-    said = printed("papers.aligners", *arguments, "--figure", tmp_path / "f.png")
+    output = printed("papers.aligners", *arguments, "--figure", tmp_path / "f.png")
     rows = {(row["aligner"], row["way"]): row for row in json.loads((work / "figure1.json").read_text())}
     assert list(rows) == [(one, way) for one in ("bhmm-f", FAST_ALIGN) for way in (ONE, BOTH)]
     words = sum(len(line.split()) for line in (work / "train.source").read_text().splitlines())
@@ -50,7 +50,7 @@ def test_one_command_makes_the_figure(tmp_path: Path, monkeypatch: pytest.Monkey
     # Existing results are not recomputed.
     (work / "aligners.json").touch()
     program.unlink()
-    assert printed("papers.aligners", *arguments) == said
+    assert printed("papers.aligners", *arguments) == output
 
 
 def test_given_links_are_rejected(tmp_path: Path) -> None:

@@ -55,16 +55,16 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
 
 def test_output_of_programs_is_parsed(tmp_path: Path) -> None:
     rows = [("exact", -9), ("exact", -5), ("16 masks", -9), ("16 masks", -7)]
-    said = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{way}\t0\t{value}\t1" for way, value in rows)
-    [found] = findings_of("papers.pruning.learning", tmp_path, said).values()
+    text = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{way}\t0\t{value}\t1" for way, value in rows)
+    [found] = findings_of("papers.pruning.learning", tmp_path, text).values()
     assert (found.holds, found.figures) == (False, "50% of the gain")
-    said = "seed 1: 10 rules of 10, 2 others\nseed 2: 9 rules of 10, 0 others\n1 of 2 seeds end"
-    [found] = findings_of("papers.ten_rules", tmp_path, said).values()
+    text = "seed 1: 10 rules of 10, 2 others\nseed 2: 9 rules of 10, 0 others\n1 of 2 seeds end"
+    [found] = findings_of("papers.ten_rules", tmp_path, text).values()
     assert (found.holds, found.figures) == (False, "1 seeds")
     sizes = {"height": "0 0 6 1 1 2 0 0 0 0", "nodes": "0 0 9 1 0 0 0 0 0 0", "words": "4 4 0 2 0 0 0 0 0 0",
              "frontiers": "6 2 1 1 0 0 0 0 0 0"}  # fmt: skip
-    said = "Figure 4\t0\n" + "\n".join(f"{name}\t" + "\t".join(cells.split()) for name, cells in sizes.items())
-    found = list(findings_of("papers.fragments", tmp_path, said).values())
+    text = "Figure 4\t0\n" + "\n".join(f"{name}\t" + "\t".join(cells.split()) for name, cells in sizes.items())
+    found = list(findings_of("papers.fragments", tmp_path, text).values())
     assert [(one.holds, one.figures) for one in found] == [(True, "8 and 2"), (True, "8 and 2"), (False, "3 and 7")]
 
 

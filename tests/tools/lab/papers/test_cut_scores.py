@@ -29,9 +29,9 @@ def test_a_cut_score_is_a_lower_bound(database: str) -> None:
 def test_the_command_prints_a_table(database: str) -> None:
     app = typer.Typer()
     app.command()(main)
-    told = CliRunner().invoke(app, [database, "--pairs", "2", "--exact", "9"])
-    assert told.exit_code == 0, told.output
-    rows = [line.split("\t") for line in told.stdout.splitlines()]
+    result = CliRunner().invoke(app, [database, "--pairs", "2", "--exact", "9"])
+    assert result.exit_code == 0, result.output
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert [row[0] for row in rows[:3]] == ["score", "log-probability", "unseen"]
     assert all(row[1] == "2" and len(row) == len(rows[0]) for row in rows[1:3])
     assert rows[3][0].startswith("seconds: ")

@@ -31,9 +31,9 @@ def test_sizes_match_the_fragment() -> None:
 def test_the_command_lists_and_counts(tmp_path: Path) -> None:
     (tmp_path / "fragments").write_text("".join(f"{line}\n" for line in LINES))
     figure = tmp_path / "f.png"
-    said = printed("papers.fragments", tmp_path / "fragments", "--number", "2", "--figure", figure)
+    output = printed("papers.fragments", tmp_path / "fragments", "--number", "2", "--figure", figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
-    tables = said.split("\n\n")
+    tables = output.split("\n\n")
     rows = [[line.split("\t") for line in table.splitlines()] for table in tables]
     assert rows[0] == [["Table 2, NP", "uses"], ["(NP (DT) (NN))", "30.0"], ["(NP (DT the) (NN))", "17.0"]]
     assert [row[0][0] for row in rows[:5]] == [
@@ -43,8 +43,8 @@ def test_the_command_lists_and_counts(tmp_path: Path) -> None:
     ]
     # The last list omits auxiliary labels.
     assert [row[0] for row in rows[4][1:]] == ["(VP (VBZ sees) (NP (DT) (NN)))"]
-    assert "3 fragments of one production, 6 of several" in said
-    heights = next(line for line in said.splitlines() if line.startswith("height")).split("\t")
+    assert "3 fragments of one production, 6 of several" in output
+    heights = next(line for line in output.splitlines() if line.startswith("height")).split("\t")
     assert heights[1:] == ["0", "0", "5", "0", "0", "1", *["0"] * 4]
 
 

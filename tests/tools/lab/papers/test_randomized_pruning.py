@@ -128,10 +128,10 @@ def test_the_slope_and_its_error() -> None:
 def test_the_commands_print_tables(files: list[str], tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
     arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
-    told = CliRunner().invoke(_app(randomized_pruning.main), arguments)
-    assert told.exit_code == 0, told.output
-    assert "error of half the work grows" in told.output
-    assert "error of masks within half the work grows" in told.output
+    result = CliRunner().invoke(_app(randomized_pruning.main), arguments)
+    assert result.exit_code == 0, result.output
+    assert "error of half the work grows" in result.output
+    assert "error of masks within half the work grows" in result.output
     assert figure.stat().st_size > 10_000
     done = tmp_path / "pass.json"
     whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)])
@@ -144,9 +144,9 @@ def test_the_commands_print_tables(files: list[str], tmp_path: Path) -> None:
 
 
 def test_the_command_of_ceilings_prints_the_savings_of_masks() -> None:
-    told = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
-    assert told.exit_code == 0, told.output
-    rows = [line.split("\t") for line in told.stdout.splitlines()[1:]]
+    result = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
+    assert result.exit_code == 0, result.output
+    rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["itg", "4"], ["mixed", "3"]]
     assert int(rows[0][2]) == itg_edges(4, 4)
     # The more words are linked, the more a mask saves.

@@ -43,10 +43,10 @@ def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: li
     ran = hierogram("evaluate", "first", "second", "-r", "one", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    said = theirs(tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4")
+    output = theirs(tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4")
     # Two rows of three metrics, then the three tests of the second row.
-    expected = [[*map(float, cell)] for cell in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", said)]
-    tests = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", said)]
+    expected = [[*map(float, cell)] for cell in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", output)]
+    tests = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", output)]
     assert (len(expected), len(tests)) == (6, 3)
     assert [metric["metric"] for metric in found] == ["BLEU", "chrF2", "TER"]
     for column, metric in enumerate(found):
@@ -55,7 +55,7 @@ def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: li
             assert stated == pytest.approx(expected[3 * row + column], abs=1e-4)
         assert metric["scores"][0]["p"] is None
         assert metric["scores"][1]["p"] == pytest.approx(tests[column], abs=1e-4)
-        assert metric["signature"] in re.sub(r"\s+", "", said)
+        assert metric["signature"] in re.sub(r"\s+", "", output)
 
 
 def test_several_references_some_of_them_missing(hierogram: Run, files: list[str]) -> None:

@@ -85,7 +85,7 @@ class UniformSystem(PairSystem):
     """A pair whose links all have the same doubt: selections and means are the paper's [BPK09 §3.2, §3.3]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return nothing: each step selects all links that were not selected, and a uniform sample of the others."""
+        """Return None: each step selects all links that were not selected, and a uniform sample of the others."""
 
 
 class LinkedCorpus(NamedTuple):

@@ -131,8 +131,8 @@ def test_the_command_learns_with_both_counts(tmp_path: Path) -> None:
         lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]
         (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
         files.append(str(tmp_path / name))
-    said = printed("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
-    rows = [line.split("\t") for line in said.splitlines()[1:]]
+    output = printed("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
+    rows = [line.split("\t") for line in output.splitlines()[1:]]
     found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 masks", "20 masks")}
     assert [row[1] for row in rows] == [str(k) for _ in found for k in range(5)]
     assert len({values[0] for values in found.values()}) == 1

@@ -24,9 +24,9 @@ def test_the_command_reports_seconds_and_errors_of_each_method(tmp_path: Path) -
     treebank.write_text("".join(f"{_tree(number)}\n" for number in range(40)))
     app = typer.Typer()
     app.command()(sentences.main)
-    told = CliRunner().invoke(app, [str(treebank), "--trees", "30", "--sentences", "3"])
-    assert told.exit_code == 0, told.output
-    rows = [line.split("\t") for line in told.stdout.splitlines() if line.startswith("5-10\t")]
+    result = CliRunner().invoke(app, [str(treebank), "--trees", "30", "--sentences", "3"])
+    assert result.exit_code == 0, result.output
+    rows = [line.split("\t") for line in result.stdout.splitlines() if line.startswith("5-10\t")]
     errors = {row[1]: float(row[4]) for row in rows}
     # The hypergraph of pairs has the results of the tree chart.
     assert errors["whole"] == 0
