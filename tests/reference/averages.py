@@ -85,7 +85,7 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """Return upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for
+        """Return an upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for
         rounding.
         """
         room = self.slots - self.largest + 1

@@ -31,7 +31,7 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """Return expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
+    """Return the expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]

@@ -59,7 +59,7 @@ def divisions(words: tuple[str, ...], parts: int) -> Iterator[list[tuple[str, ..
 
 
 def weight(grammar: Grammar, derivation: Derivation) -> float:
-    """Return probability of a derivation whose fragments are independent."""
+    """Return the probability of a derivation whose fragments are independent."""
     return prod(grammar[fragment] for fragment in derivation.fragments)
 
 

@@ -71,7 +71,7 @@ def test_a_killed_daemon_continues_where_it_was(serve: Serve, tmp_path: Path) ->
 
 
 def refused(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
-    """Return exit code and messages of a daemon that must not start, without notes about created files."""
+    """Return the exit code and messages of a daemon that must not start, without notes about created files."""
     ended = hierogram("serve", *arguments)
     return ended.code, [line for line in ended.err.splitlines() if line.startswith("hierogram: ")]
 

@@ -49,7 +49,7 @@ class Victim:
             self.faults.append(f"{during}: {self.most / 1e6:,.0f} MB")
 
     def peak(self) -> int:
-        """Return peak memory in bytes."""
+        """Return the peak memory in bytes."""
         assert self.daemon.process is not None
         text = Path(f"/proc/{self.daemon.process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", text)

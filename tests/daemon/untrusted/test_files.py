@@ -72,7 +72,7 @@ class Watch:
 
 
 def memory_of(process: int) -> int:
-    """Return memory of a process and its children in bytes, shared memory counted once."""
+    """Return the memory of a process and its children in bytes, shared memory counted once."""
     total = 0
     for number in (process, *readers_of(process)):
         with suppress(OSError):

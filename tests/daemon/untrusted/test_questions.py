@@ -128,7 +128,7 @@ def processes(parent: int) -> list[int]:
 
 
 def memory_mb(parent: int) -> float:
-    """Return memory of the process and its children."""
+    """Return the memory of the process and its children."""
     pages = 0
     for process in processes(parent):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -137,7 +137,7 @@ def memory_mb(parent: int) -> float:
 
 
 def status(daemon: Daemon) -> tuple[float, int]:
-    """Return response time of the status in seconds, and the number of sweeps."""
+    """Return the response time of the status in seconds, and the number of sweeps."""
     daemon.check()
     began = time.monotonic()
     answer = httpx2.get(daemon.address("/v1/status"), timeout=60)

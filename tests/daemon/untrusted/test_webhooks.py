@@ -30,7 +30,11 @@ RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
     "endless body": (b"HTTP/1.1 500 No\r\n\r\n", b"x" * 65_536, 0.0),
     "endless headers": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 65_000 + b"\r\n", 0.0),
     "endless header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65_000, 0.0),
-    "decompression bomb": (b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB, b"", 0.5),
+    "gzip bomb": (
+        b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB,
+        b"",
+        0.5,
+    ),
     "redirect": (b"HTTP/1.1 307 There\r\nLocation: /hook\r\nContent-Length: 0\r\n\r\n", b"", 0.5),
     "protocol switch": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
     "not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),

@@ -1,4 +1,4 @@
-"""Ten thousands of nearly valid lines, files and requests: none crashes the daemon, and all are accounted for."""
+"""Tens of thousands of nearly valid lines, files and requests: none crashes the daemon, and all are accounted for."""
 
 import socket
 import threading

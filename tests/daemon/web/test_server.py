@@ -159,7 +159,7 @@ SIZE = 32 << 20
 
 
 def accepted(running: Running) -> list[int]:
-    """Return descriptors of the server's connections."""
+    """Return the descriptors of the server's connections."""
     listening = running.loop.address
     return [one.fd for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
 

@@ -72,7 +72,7 @@ def agrees(spans: Spans, positive: set, negative: set) -> bool:
 
 
 def expectations(words: int, kept: dict[Spans, Class]) -> np.ndarray:
-    """Return expected features, in the order of `SentenceSystem`."""
+    """Return the expected features, in the order of `SentenceSystem`."""
     covered = np.zeros(words * (words + 1) // 2)
     for spans, one in kept.items():
         for i, j in spans:

@@ -8,14 +8,14 @@ from typer.testing import CliRunner, Result
 
 
 def ran(module: str, *arguments: str) -> Result:
-    """Return exit code and output of a module's program."""
+    """Return the exit code and output of a module's program."""
     app = typer.Typer()
     app.command()(import_module(f"hierogram.tools.lab.{module}").main)
     return CliRunner().invoke(app, arguments)
 
 
 def printed(module: str, *arguments: str | Path) -> str:
-    """Return output of a module's program, which must succeed."""
+    """Return the output of a module's program, which must succeed."""
     result = ran(module, *map(str, arguments))
     assert result.exit_code == 0, result.stderr or repr(result.exception)
     return result.stdout

@@ -188,7 +188,7 @@ class _Learned:
         return hg.Decoder(self._store, lm=model, **self._way.decoder).texts()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
-        """Return source texts as words separated by spaces."""
+        """Return the source texts as words separated by spaces."""
         return [*map(pipeline_of(self._store.settings()).to_words().source.tokens, sources)]
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ CHROMIUM = "/usr/bin/chromium"
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, for the tests of a module: Playwright keeps an event loop in this thread meanwhile."""
+    """Chromium, for the tests of a module: Playwright keeps an event loop in this thread."""
     path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
     if path is None:
         missing = f"no browser: install Debian's package chromium ({CHROMIUM})"

@@ -15,7 +15,7 @@ SPANS = np.array([(0, 2), (3, 5), (2, 5), (2, 7), (5, 7)], np.int32)
 
 
 def span_counts(forest: Forest, expected: np.ndarray) -> np.ndarray:
-    """Return expected number of derivations of each span by a word or by two parts."""
+    """Return the expected number of derivations of each span by a word or by two parts."""
     edges = np.arange(forest.edges)
     start, end = spans_of(forest, edges)
     own = forest.items.edge[: forest.edges]["kind"] != 2
