@@ -152,7 +152,7 @@ def test_rules_that_can_match_a_sentence(side: list[str | None], test_set: list[
 
 def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: pytest.MonkeyPatch) -> None:
     class Places(dict[int, list[int]]):
-        count = 0
+        asked = 0
 
         def __contains__(self, number: object) -> bool:
             Places.asked += 1
