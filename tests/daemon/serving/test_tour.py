@@ -17,7 +17,7 @@ from tests.daemon.serving.conftest import Daemon, until
 from hierogram.storage.store import open_store
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
-TOUR = README.split("## A store that keeps learning")[1].split("\n## ")[0]
+TOUR = README.split("## Run the daemon")[1].split("\n## ")[0]
 
 
 @pytest.mark.slow
