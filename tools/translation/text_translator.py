@@ -142,6 +142,13 @@ class TextTranslator:
 
     def _by_rules(self, text: str, format: str, alternatives: int, markup: bool) -> TextTranslation:
         best = 1 if not alternatives else _SPARE * (alternatives + 1)
+        found = self._by_candidates(text, format, alternatives, markup, best)
+        # Candidates with different tokens can have the same text.
+        if len(found.texts) <= alternatives and len(found.translation.candidates) == best:
+            found = self._by_candidates(text, format, alternatives, markup, _SPARE * best)
+        return found
+
+    def _by_candidates(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
         pieces: list[Piece] = []
         chosen: list[list[int]] = []
@@ -255,10 +262,10 @@ class TextTranslator:
         If a part has no such derivation, words with digits are passed through.
         """
         parts = _parts(units, fixed=False)
-        pieces = self.translator.pieces(parts, best, distinct=best > 1)
+        pieces = self.translator.pieces(parts, best)
         chosen = [_faithful(piece) for piece in pieces]
         if not all(chosen):
-            pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE), distinct=True)
+            pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE))
             chosen = [_faithful(piece) or list(range(_candidates(piece))) for piece in pieces]
         return pieces, chosen
 

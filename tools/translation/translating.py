@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from heapq import nlargest
 from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -308,13 +307,11 @@ class Translator:
         best: int = 1,
         *,
         markup: bool = False,
-        distinct: bool = False,
         texts: TextPipeline | None = None,
     ) -> Translation:
-        """Translate a line. Returns up to `best` candidates.
+        """Translate a line. Returns up to `best` candidates with different words.
 
-        With `distinct`, no two candidates have the same words. `texts` replaces the translator's pipeline, such as
-        `AS_IT_IS` for a tokenized line.
+        `texts` replaces the translator's pipeline, such as `AS_IT_IS` for a tokenized line.
         """
         texts = self.texts if texts is None else texts
         if markup:
@@ -323,17 +320,17 @@ class Translator:
             parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
         parts = [part if part.given else SentencePart(self.glossary.divide_words(part.words)) for part in parts]
         source = tuple(word for part in parts for word in part.words)
-        return self.joined(source, self.pieces(parts, best, distinct=distinct), best)
+        return self.joined(source, self.pieces(parts, best), best)
 
-    def pieces(self, parts: list[SentencePart], best: int = 1, *, distinct: bool = False) -> list[Piece]:
-        """Return the decoded parts of a sentence, with up to `best` derivations each."""
+    def pieces(self, parts: list[SentencePart], best: int = 1) -> list[Piece]:
+        """Return the decoded parts of a sentence, with up to `best` derivations of different words each."""
         divided = list(self.glossary.divided(parts))
-        return [self._decode(piece, best, distinct) for piece in self._divided(divided)]
+        return [self._decode(piece, best) for piece in self._divided(divided)]
 
     def joined(
         self, source: Words, pieces: list[Piece], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
     ) -> Translation:
-        """Return the n-best list of all parts joined.
+        """Return the n-best list of all parts joined, with different words each.
 
         `chosen` limits the derivations of each part, best first. By default all are used.
         """
@@ -345,10 +342,10 @@ class Translator:
         return Translation(source, [_sum(parts) for parts in best_sums(own, best)], pieces)
 
     def translate_all(
-        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
+        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, threads: int = 0
     ) -> Iterator[Translation]:
         """Yield the translations of lines in order. Results do not depend on `threads` (0: one per core)."""
-        translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
+        translate = partial(self.translate, best=best, markup=markup)
         return in_threads(translate, lines, threads)
 
     def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
@@ -388,7 +385,7 @@ class Translator:
             number = self._stand_ins.number(word, before)
         return UNKNOWN_SYMBOL if number is None else number
 
-    def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
+    def _decode(self, positions: list[SentencePart], best: int) -> Piece:
         check_deadline()
         grammar = self.grammar
         divided = list(self._in_parts(positions))
@@ -427,7 +424,8 @@ class Translator:
         agreed = self._agreed and best == 1
         classes = None if self._model is None else self._model.classes
         if agreed:
-            best, distinct = CANDIDATES if classes is None else MORE_CANDIDATES, True
+            best = CANDIDATES if classes is None else MORE_CANDIDATES
+        distinct = best > 1
         if self._fitter is None:
             decoded = self._decoder.decode(sentence, best, distinct=distinct)
         else:
@@ -485,15 +483,27 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return the `best` combinations of one candidate from each list by total score, best first."""
+    """Return the `best` combinations of one candidate from each list by total score, best first.
+
+    Of combinations with the same words, only the best is returned.
+    """
     if best == 1:
         return [tuple(candidates[0] for candidates in lists)]
-    found: list[tuple[float, tuple[Candidate, ...]]] = [(0.0, ())]
+    found: list[tuple[float, tuple[str, ...], tuple[Candidate, ...]]] = [(0.0, (), ())]
     for candidates in lists:
         check_deadline()
-        more = ((score + one.score, (*so_far, one)) for score, so_far in found for one in candidates[:best])
-        found = nlargest(best, more, key=itemgetter(0))
-    return [some for _, some in found]
+        more = (
+            (score + one.score, (*words, *one.words), (*so_far, one))
+            for score, words, so_far in found
+            for one in candidates[:best]
+        )
+        different: dict[tuple[str, ...], tuple[float, tuple[str, ...], tuple[Candidate, ...]]] = {}
+        for some in sorted(more, key=itemgetter(0), reverse=True):
+            different.setdefault(some[1], some)
+            if len(different) == best:
+                break
+        found = list(different.values())
+    return [some for *_, some in found]
 
 
 def _sum(parts: Iterable[Candidate]) -> Candidate:

@@ -71,7 +71,7 @@ class GrammarDecoder:
         translator = self._equipment.translator(self._grammar, self.by_name(weights))
         markup = self._equipment.options.markup
         self._done += 1
-        done = translator.translate_all(self._lines, self._best, markup=markup, distinct=True, threads=self._threads)
+        done = translator.translate_all(self._lines, self._best, markup=markup, threads=self._threads)
         for number, translation in enumerate(done, 1):
             rows = [[own.features.get(name, 0.0) for name in self.names] for own in translation.candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))

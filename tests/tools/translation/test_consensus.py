@@ -47,7 +47,7 @@ def test_only_the_likeliest_are_compared() -> None:
 
 def test_a_small_store_agrees_on_one_translation(parts: hg.GrammarStore) -> None:
     translator = hg.Decoder(parts).translator()
-    several = translator.translate("ninakula samaki tunapenda chai", CANDIDATES, distinct=True)
+    several = translator.translate("ninakula samaki tunapenda chai", CANDIDATES)
     scores = np.array([one.score for one in several.candidates])
     assert (np.diff(scores) <= 0).all()
     number = most_agreed([one.words for one in several.candidates], scores)
@@ -81,7 +81,7 @@ def test_a_small_store_uses_its_language_models_classes(
     (tmp_path / "text").write_text("i eat fish we like chai\nfish we eat like i tea\n" * 9)
     hg.lm(tmp_path / "text", tmp_path / "text.lm", store=parts)
     translator = hg.Decoder(parts, lm=tmp_path / "text.lm").translator()
-    several = translator.translate("ninakula samaki tunapenda chai", MORE_CANDIDATES, distinct=True)
+    several = translator.translate("ninakula samaki tunapenda chai", MORE_CANDIDATES)
     texts = [one.words for one in several.candidates]
     scores = np.array([one.score for one in several.candidates])
     classes = open_language_model(str(tmp_path / "text.lm"), Quiet()).classes
