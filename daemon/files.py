@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and file names of any bytes."""
+"""Files that appear whole or not at all, file names of any bytes, and files in folders that other users write to."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EEXIST
+from errno import EEXIST, EINVAL
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -37,10 +37,10 @@ def readable(name: str) -> str:
     return "".join(letters)
 
 
-def fitting(folder: Path, name: str, ending: str) -> str:
-    """Return a name with an ending, shortened to the longest name that the folder's file system allows.
+def fitting(folder: Path | int, name: str, ending: str) -> str:
+    """Return a name with an ending, shortened to the longest name that the file system of a folder allows.
 
-    A shortened name contains a digest of the whole name. Raises `OSError`.
+    The folder is a path or a descriptor. A shortened name contains a digest of the whole name. Raises `OSError`.
     """
     whole, most = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
     if len(whole) + len(os.fsencode(ending)) <= most:
@@ -110,3 +110,64 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+NOT_REGULAR = "not a regular file"
+
+
+def subfolder(parent: int, name: str) -> int:
+    """Open a folder in an open folder and return its descriptor. Raises `OSError`, also for a symbolic link."""
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+
+
+@contextmanager
+def folder_within(folder: Path, *names: str) -> Iterator[int]:
+    """Open a folder below `folder`, named by its parts, as a descriptor. No symbolic link below `folder` is followed.
+
+    Other users may replace any part at any moment, so what is opened here is used through the descriptor alone. Raises
+    `OSError`.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in names:
+            above, descriptor = descriptor, subfolder(descriptor, name)
+            os.close(above)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_within(folder: Path, path: Path) -> BinaryIO:
+    """Open a regular file below `folder` for reading. No symbolic link below `folder` is followed.
+
+    The descriptor is checked and not the path, which other users may replace in between. Raises `OSError`.
+    """
+    if not path.is_relative_to(folder) or ".." in path.parts:
+        raise OSError(EINVAL, f"not below {folder}", str(path))
+    *parts, name = path.relative_to(folder).parts
+    with folder_within(folder, *parts) as place:
+        if not stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+            raise OSError(EINVAL, NOT_REGULAR, str(path))
+        # Opening a pipe must not wait for its writer.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    file = open(descriptor, "rb")  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(EINVAL, NOT_REGULAR, str(path))
+    return file
+
+
+def exists_in(folder: int, name: str) -> bool:
+    """Return whether an open folder has an entry of this name, which may be a dangling link."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def write_in(folder: int, name: str, content: bytes) -> None:
+    """Write a new file in an open folder. Raises `OSError`, also if the name exists."""
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        file.write(content)

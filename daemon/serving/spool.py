@@ -6,14 +6,15 @@ files move to `done/`, rejected files to `failed/` with a `.reason` file. If the
 reads the file again: pairs already in the corpus are not stored twice.
 
 Other users put files here, so names may be any bytes (shown by `readable`), and a
-separate process reads the files. An error in one file or subfolder affects only
+separate process reads the files. No symbolic link below the spool folder is followed, not even one that replaces a file
+or folder while it is used. An error in one file or subfolder affects only
 that input. `SpoolError` is raised if the spool folder itself cannot be used.
 """
 
 import errno
 import os
+import secrets
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -24,7 +25,7 @@ from pathlib import Path
 from hierogram.daemon.compressing import plain_name
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
-from hierogram.daemon.files import fitting, readable
+from hierogram.daemon.files import NOT_REGULAR, exists_in, fitting, folder_within, readable, subfolder, write_in
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
@@ -62,6 +63,16 @@ class Offer:
     paths: tuple[Path, ...]
     subfolder: str | None
     marker: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The spool folder."""
+        return self.paths[0].parent if self.subfolder is None else self.paths[0].parent.parent
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Path of the files' folder below the spool folder."""
+        return () if self.subfolder is None else (self.subfolder,)
 
     @property
     def corpus(self) -> str | None:
@@ -103,6 +114,9 @@ def prepare(folder: Path) -> None:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SpoolError(f"spool: {path} cannot be made: {error.strerror or error}") from error
+        if path != folder and path.is_symlink():
+            # Any user of the spool can put a link there, and so have files moved and written elsewhere.
+            raise SpoolError(f"spool: {path} must be a folder, not a symbolic link")
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise SpoolError(f"spool: {path} cannot be read and written by this user: change its owner or mode")
 
@@ -115,14 +129,14 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
     """
     found: list[tuple[int, Offer]] = []
     incomplete: list[Waiting] = []
-    for place, subfolder in _places(folder):
+    for name in (None, *_subfolders(folder)):
         try:
-            files = _files(place)
+            files = _files(folder, name)
         except OSError as error:
             why = f"cannot be read: {error.strerror or error}"
-            if subfolder is None or error.errno == errno.EIO:
-                raise SpoolError(f"spool: {readable(str(place))} {why}") from error
-            incomplete.append(Waiting((readable(subfolder) + "/",), why))
+            if name is None or error.errno == errno.EIO:
+                raise SpoolError(f"spool: {readable(str(folder / (name or '')))} {why}") from error
+            incomplete.append(Waiting((readable(name) + "/",), why))
             continue
         together: dict[str, dict[str, Path]] = {}
         for path, status in files.items():
@@ -130,7 +144,7 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
             if ending in (*PARALLEL_ENDINGS, UNALIGNED_ENDING):
                 together.setdefault(stem, {})[ending] = path
             else:
-                found.append((status.st_mtime_ns, Offer((path,), subfolder)))
+                found.append((status.st_mtime_ns, Offer((path,), name)))
         for parts in together.values():
             marker = parts.pop(UNALIGNED_ENDING, None)
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
@@ -144,32 +158,32 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
                 incomplete.append(Waiting(tuple(map(readable, names)), f"waiting for {others}"))
                 continue
             paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS if ending in parts)
-            found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, subfolder, marker)))
+            found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, name, marker)))
     found.sort(key=lambda item: (item[0], item[1].name))
     return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
 
 
-def _places(folder: Path) -> list[tuple[Path, str | None]]:
-    """Return the folder itself and its corpus subfolders."""
+def _subfolders(folder: Path) -> list[str]:
+    """Return the names of the corpus subfolders."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
         raise SpoolError(f"spool: {readable(str(folder))} cannot be read: {error.strerror or error}") from error
-    corpora = [name for name in names if name not in (DONE, FAILED) and not name.startswith(".")]
-    return [(folder, None), *((folder / name, name) for name in corpora)]
+    return [name for name in names if name not in (DONE, FAILED) and not name.startswith(".")]
 
 
-def _files(place: Path) -> dict[Path, os.stat_result]:
-    """Return the complete files in a folder. Raises `OSError`."""
+def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
+    """Return the complete files in the spool folder or a subfolder. Raises `OSError`."""
     files = {}
-    with os.scandir(place) as entries:
+    names = () if subfolder is None else (subfolder,)
+    with folder_within(folder, *names) as place, os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
                 continue
             # Another process has moved or deleted the file.
             with suppress(FileNotFoundError):
-                files[Path(entry.path)] = entry.stat(follow_symlinks=False)
+                files[folder.joinpath(*names, entry.name)] = entry.stat(follow_symlinks=False)
     return files
 
 
@@ -198,7 +212,7 @@ def take_in(
     """
     for path in offer.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise InputError(f"{readable(str(path))}: is no regular file")
+            raise InputError(f"{readable(str(path))}: {NOT_REGULAR}")
 
     def go_on(_now: IngestReport | None = None) -> None:
         beat()
@@ -207,16 +221,18 @@ def take_in(
 
     paths = [str(path) for path in offer.paths]
     corpus = offer.corpus or corpus
+    # The files may be replaced before the child opens them.
+    within = str(offer.folder)
     reader = child or Child()
     with closing(reader) if child is None else nullcontext():
         if notation_of(store.settings().grammar).takes == PAIRS:
-            return ingest_apart(store, reader, paths, corpus, go_on, handling, go_on)
+            return ingest_apart(store, reader, paths, corpus, go_on, replace(handling, within=within), go_on)
         if len(paths) > 1:
             raise InputError(
                 f"{readable(paths[0])}: is part of a bitext, and this store takes files of trees, one at a time"
             )
         lists = _ending(offer.paths[0].name)[1] == NBEST_ENDING
-        treebank = TreebankFile(paths[0], lists, handling.limits)
+        treebank = TreebankFile(paths[0], lists, handling.limits, within)
         return ingest_trees_apart(store, reader, treebank, corpus, go_on, go_on)
 
 
@@ -227,20 +243,23 @@ def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
     file. Raises `FileStuckError` if these files cannot be moved, and `SpoolError` if no file can be.
     """
     target = folder / (DONE if reason is None else FAILED)
-    moved: list[Path] = []
-    with _trouble_named(folder, target, offer):
-        place = _subfolder(target, offer)
+    moved: list[str] = []
+    with (
+        _trouble_named(folder, target, offer),
+        folder_within(folder, *offer.place) as place,
+        _target_folder(folder, target.name, offer) as (free_place, shown),
+    ):
         for path in offer.files:
-            if not os.path.lexists(path):
+            if not exists_in(place, path.name):
                 continue
-            free = _free(place, path.name)
+            free = _free(free_place, path.name)
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
+                write_in(free_place, _reason_of(free_place, free), (readable(reason) + "\n").encode())
             # Another process may have taken the file back.
             with suppress(FileNotFoundError):
-                path.rename(free)
-            moved.append(free)
+                os.rename(path.name, free, src_dir_fd=place, dst_dir_fd=free_place)
+            moved.append(str(shown / free))
     return readable(os.path.abspath(moved[0] if moved else target))
 
 
@@ -254,20 +273,28 @@ def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
     return tuple(found)
 
 
-def _subfolder(target: Path, offer: Offer) -> Path:
-    """Return the target folder: named like the offer's subfolder, with a number if a file has that name."""
-    if offer.subfolder is None:
-        return target
-    number = 0
-    while True:
-        found = target / (fitting(target, offer.subfolder, f".{number}") if number else offer.subfolder)
+@contextmanager
+def _target_folder(folder: Path, target: str, offer: Offer) -> Iterator[tuple[int, Path]]:
+    """Open the target folder, named like the offer's subfolder, with a number if a file has that name."""
+    with folder_within(folder, target) as place:
+        if offer.subfolder is None:
+            yield place, folder / target
+            return
+        found, number = offer.subfolder, 0
+        while True:
+            try:
+                os.mkdir(found, dir_fd=place)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.stat(found, dir_fd=place, follow_symlinks=False).st_mode):
+                    number += 1
+                    found = fitting(place, offer.subfolder, f".{number}")
+                    continue
+            break
+        descriptor = subfolder(place, found)
         try:
-            found.mkdir()
-        except FileExistsError:
-            if not stat.S_ISDIR(found.lstat().st_mode):
-                number += 1
-                continue
-        return found
+            yield descriptor, folder / target / found
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -277,40 +304,45 @@ def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
         yield
     except OSError as error:
         what = f"{offer.name} cannot be moved to {readable(str(target))}: {error.strerror or error}"
-        for place in (folder, target):
-            if trouble := _trouble(place):
-                raise SpoolError(f"spool: {what}; {readable(str(place))} cannot be written: {trouble}") from error
+        for names in ((), (target.name,)):
+            if trouble := _trouble(folder, *names):
+                place = readable(str(folder.joinpath(*names)))
+                raise SpoolError(f"spool: {what}; {place} cannot be written: {trouble}") from error
         raise FileStuckError(what) from error
 
 
-def _trouble(folder: Path) -> str | None:
+def _trouble(folder: Path, *names: str) -> str | None:
     """Return the reason why files cannot be created and renamed in a folder, or None if they can."""
-    probe = folder / f".probe-{os.getpid()}-{threading.get_ident()}"
-    moved = probe.with_name(f"{probe.name}-moved")
+    probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
+    moved = f"{probe}-moved"
     try:
-        probe.write_bytes(b"probe")
-        probe.rename(moved)
-        moved.unlink()
+        with folder_within(folder, *names) as place:
+            try:
+                write_in(place, probe, b"probe")
+                os.rename(probe, moved, src_dir_fd=place, dst_dir_fd=place)
+                os.unlink(moved, dir_fd=place)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(probe, dir_fd=place)
+                raise
     except OSError as error:
-        with suppress(OSError):
-            probe.unlink()
         return error.strerror or str(error)
     return None
 
 
-def _reason_of(path: Path) -> Path:
-    """Return the path of the `.reason` file for a file in `failed/`."""
-    return path.with_name(fitting(path.parent, path.name, REASON))
+def _reason_of(folder: int, name: str) -> str:
+    """Return the name of the `.reason` file for a file in `failed/`."""
+    return fitting(folder, name, REASON)
 
 
-def _free(folder: Path, name: str) -> Path:
-    """Return an unused path in the folder: the name, with a number if needed."""
-    path = folder / name
+def _free(folder: int, name: str) -> str:
+    """Return an unused name in the folder: the name, with a number if needed."""
+    free = name
     number = 1
-    while os.path.lexists(path) or os.path.lexists(_reason_of(path)):
-        path = folder / fitting(folder, name, f".{number}")
+    while exists_in(folder, free) or exists_in(folder, _reason_of(folder, free)):
+        free = fitting(folder, name, f".{number}")
         number += 1
-    return path
+    return free
 
 
 _ATTEMPTS = 2

@@ -20,7 +20,7 @@ import zstandard
 
 from hierogram.daemon.compressing import written
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import readable
+from hierogram.daemon.files import open_within, readable
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, Limits
 
 STANDARD_INPUT = "-"
@@ -352,15 +352,22 @@ class LineFile:
 
 @contextmanager
 def open_lines(
-    path: str, limits: Limits = DEFAULT_LIMITS, read_on: Callable[[], None] = lambda: None
+    path: str,
+    limits: Limits = DEFAULT_LIMITS,
+    read_on: Callable[[], None] = lambda: None,
+    within: str | None = None,
 ) -> Iterator[LineFile]:
-    """Open the file at `path`, or standard input for `-`. Raises `InputError` if it cannot be opened."""
-    if path == STANDARD_INPUT:
+    """Open the file at `path`, or standard input for `-`. Raises `InputError` if it cannot be opened.
+
+    With `within`, a folder that other users write to, only a regular file below it is opened, without following links.
+    """
+    if path == STANDARD_INPUT and within is None:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
         return
     with ExitStack() as stack:
         try:
-            stream = stack.enter_context(Path(path).open("rb"))
+            opened = Path(path).open("rb") if within is None else open_within(Path(within), Path(path))
+            stream = stack.enter_context(opened)
             status = os.fstat(stream.fileno())
         except OSError as error:
             raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error

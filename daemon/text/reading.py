@@ -111,15 +111,19 @@ class Input(OpenFiles):
         format: str = AUTO,
         limits: Limits = DEFAULT_LIMITS,
         read_on: Callable[[], None] = lambda: None,
+        within: str | None = None,
     ) -> None:
-        """Open the files and inspect the first lines of each. `read_on` is called after each read."""
+        """Open the files and inspect the first lines of each. `read_on` is called after each read.
+
+        `within`: see `open_lines`.
+        """
         super().__init__()
         if format == AUTO and len(paths) == 1 and plain_name(paths[0].lower()).endswith(".tmx"):
             format = TMX
         _check_paths(paths, format)
         self._paths = list(map(readable, paths))
         with ExitStack() as stack:
-            self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
+            self._files = [stack.enter_context(open_lines(path, limits, read_on, within)) for path in paths]
             self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
             self.format = self._begin(format)
             self.push(stack.pop_all())
@@ -217,7 +221,8 @@ class IngestOptions:
     """Options of an input. None means the store's setting.
 
     They set its languages, the languages whose rules tokenize it, its limits, the weight of dictionary entries, and
-    whether it is words already, regardless of the store's settings.
+    whether it is words already, regardless of the store's settings. `within` is the folder of untrusted files, see
+    `open_lines`.
     """
 
     languages: Languages | None = None
@@ -225,6 +230,7 @@ class IngestOptions:
     limits: Limits = DEFAULT_LIMITS
     entries: Entries | None = None
     words: bool = False
+    within: str | None = None
 
 
 AS_THE_STORE = IngestOptions()
@@ -308,7 +314,7 @@ def read_apart(
     Raises `InputError` if the files are not valid input or are damaged, `UsageError` if their languages differ from
     those of a store with these settings.
     """
-    with Input(paths, limits=options.limits, read_on=alive) as source:
+    with Input(paths, limits=options.limits, read_on=alive, within=options.within) as source:
         checks = Checks(settings, options, Repeats(REPEATS_APART), source.format)
         source.choose(checks.languages)
         yield Beginning(source.origin, source.format, source.bytes_total)

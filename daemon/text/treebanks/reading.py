@@ -161,12 +161,14 @@ class ParsedSentence(NamedTuple):
 class TreebankFile(NamedTuple):
     """File of trees and packed forests, or `-`.
 
-    With `lists`, a file of n-best lists, each of which becomes a forest.
+    With `lists`, a file of n-best lists, each of which becomes a forest. `within` is the folder of an untrusted file,
+    see `open_lines`.
     """
 
     path: str
     lists: bool = False
     limits: Limits = DEFAULT_LIMITS
+    within: str | None = None
 
     @property
     def format(self) -> str:
@@ -185,7 +187,7 @@ class OpenTreebank(NamedTuple):
 @contextmanager
 def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
     """Open a file. Raises `InputError` if it cannot be read, or its first lines are not trees."""
-    with open_lines(treebank.path, treebank.limits, read_on) as file:
+    with open_lines(treebank.path, treebank.limits, read_on, treebank.within) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
         check_lines(first[0] if first else [], file.name, TREES)

@@ -119,8 +119,8 @@ def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path,
     [
         (lambda path: path.write_bytes(b"\x1f\x8b\x08 broken"), "damaged gzip data|end too early"),
         (lambda path: path.write_bytes(b"what is this"), "neither JSON nor"),
-        (os.mkfifo, "is no regular file"),
-        (lambda path: path.symlink_to("/etc/hostname"), "is no regular file"),
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.symlink_to("/etc/hostname"), "not a regular file"),
     ],
     ids=["damaged", "no format", "fifo", "link"],
 )
@@ -283,7 +283,7 @@ def test_a_file_moved_aside_has_a_row_and_an_event(store: Store, store_url: str,
         ("news", "b.source + b.target + b.alignment", f"{folder}/failed/b.source"),
     ]
     assert "neither JSON nor" in str(rows[0][3])
-    assert "b.source: is no regular file" in str(rows[1][3])
+    assert "b.source: not a regular file" in str(rows[1][3])
     events = {(event.detail or {})["corpus"]: event for event in store.events(kinds=["file-failed"]).events}
     for row in rows:
         assert events[str(row[0])].detail == dict(zip(("corpus", "file", "path", "reason"), row, strict=True))

@@ -163,14 +163,14 @@ def test_a_file_that_cannot_be_moved_blocks_no_other(
 ) -> None:
     folder = tmp_path / "spool"
     put(folder, b"a", GOOD)
-    kept = Path.rename
+    kept = os.rename
 
-    def rename(path: Path, target: Path) -> Path:
-        if path.name == "a":
+    def rename(name: str, target: str, **folders: int) -> None:
+        if name == "a":
             raise PermissionError(1, "Operation not permitted")
-        return kept(path, target)
+        kept(name, target, **folders)
 
-    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(os, "rename", rename)
     log, health = run(store, ScanLimit(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log if entry["event"] != "files wait for others"] == [
         "file left where it is",

@@ -1,0 +1,225 @@
+"""Users of a spool replace files and folders by symbolic links while the daemon uses them: nothing outside is touched."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.serving.looks import Looks, nothing, run
+
+from hierogram.daemon.exceptions import InputError, SpoolError
+from hierogram.daemon.files import folder_within, open_within, write_in
+from hierogram.daemon.serving import spool as spooling
+from hierogram.daemon.serving.spool import Offer, move, offers, prepare, take_in
+from hierogram.daemon.text.reading import AS_THE_STORE, Input
+from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+pytestmark = pytest.mark.database("sqlite")
+
+SECRET = b"mot secret ||| secret word ||| 0-1 1-0\n"
+GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "x.bars").write_bytes(SECRET)
+    return folder
+
+
+def swap(path: Path, target: Path) -> None:
+    """Replace a file or folder by a link, as `rename` does it."""
+    link = path.with_name(".link")
+    link.symlink_to(target)
+    if path.is_dir():
+        path.rename(path.with_name(".away"))
+    link.replace(path)
+
+
+def swap_file(spool: Path, outside: Path) -> None:
+    swap(spool / "news" / "x.bars", outside / "x.bars")
+
+
+def swap_folder(spool: Path, outside: Path) -> None:
+    swap(spool / "news", outside)
+
+
+def swap_for_a_pipe(spool: Path, _outside: Path) -> None:
+    pipe = spool / ".pipe"
+    os.mkfifo(pipe)
+    pipe.replace(spool / "news" / "x.bars")
+
+
+def swap_for_a_hidden_link(spool: Path, outside: Path) -> None:
+    (spool / "news" / "x.bars").unlink()
+    (spool / "news" / "x.bars").symlink_to(os.path.relpath(outside / "x.bars", spool / "news"))
+
+
+@pytest.mark.parametrize("swapped", [swap_file, swap_folder, swap_for_a_pipe, swap_for_a_hidden_link])
+def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
+    spool: Path, outside: Path, store: Store, monkeypatch: pytest.MonkeyPatch, swapped: Callable[[Path, Path], None]
+) -> None:
+    (spool / "news").mkdir()
+    (spool / "news" / "x.bars").write_bytes(GOOD)
+    kept = spooling.ingest_apart
+
+    def ingest(*given: object, **named: object) -> object:
+        swapped(spool, outside)
+        return kept(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(spooling, "ingest_apart", ingest)
+    [offer] = offers(spool)[0]
+    with pytest.raises(InputError, match=r"x\.bars: cannot be opened"):
+        take_in(store, offer)
+    assert store.count_pairs() == store.status().rejected == 0
+    assert (outside / "x.bars").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("part", ["x.source", "x.target", "x.alignment"])
+def test_no_part_of_an_input_is_read_through_a_link(spool: Path, outside: Path, part: str) -> None:
+    for name, text in (("x.source", "la\n"), ("x.target", "the\n"), ("x.alignment", "0-0\n")):
+        (spool / name).write_text(text)
+    (outside / "x.bars").write_text((spool / part).read_text())
+    swap(spool / part, outside / "x.bars")
+    paths = [str(spool / name) for name in ("x.source", "x.target", "x.alignment")]
+    with pytest.raises(InputError, match=f"{part}: cannot be opened: not a regular file"):
+        Input(paths, within=str(spool))
+    with Input(paths) as opened:
+        # A user's own links are followed.
+        assert opened.format == "parallel"
+
+
+def test_a_treebank_is_not_read_through_a_link(spool: Path, outside: Path) -> None:
+    (spool / "x").symlink_to(outside / "x.bars")
+    treebank = TreebankFile(str(spool / "x"), within=str(spool))
+    with pytest.raises(InputError, match="x: cannot be opened: not a regular file"), open_treebank(treebank):
+        pass
+
+
+def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
+    store_url: str, spool: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (outside / "x.bars").write_text("(S (NP secret) (VP word))\n")
+    (spool / "x").write_text("(S (NP a) (VP b))\n")
+    kept = spooling.ingest_trees_apart
+
+    def ingest(*given: object, **named: object) -> object:
+        swap(spool / "x", outside / "x.bars")
+        return kept(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(spooling, "ingest_trees_apart", ingest)
+    with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
+        with pytest.raises(InputError, match="cannot be opened"):
+            take_in(store, offers(spool)[0][0])
+        assert store.count_pairs() == 0
+
+
+def test_a_standard_input_in_a_spool_is_a_file(spool: Path) -> None:
+    """A file named `-` is not standard input."""
+    with pytest.raises(InputError, match="cannot be opened"):
+        Input(["-"], within=str(spool))
+
+
+@pytest.mark.parametrize("reason", [None, "it is bad"])
+def test_a_folder_that_is_replaced_before_its_file_is_moved_moves_nothing_from_outside(
+    spool: Path, outside: Path, reason: str | None
+) -> None:
+    (spool / "news").mkdir()
+    (spool / "news" / "x.bars").write_bytes(GOOD)
+    [offer] = offers(spool)[0]
+    swap_folder(spool, outside)
+    with pytest.raises(spooling.FileStuckError, match=r"x\.bars cannot be moved"):
+        move(spool, offer, reason)
+    assert (outside / "x.bars").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
+    spool: Path, outside: Path, inner: bool
+) -> None:
+    (spool / "news").mkdir()
+    (spool / "news" / "y.bars").write_bytes(GOOD)
+    if inner:
+        (spool / "failed" / "news").symlink_to(outside)
+    else:
+        swap(spool / "failed", outside)
+    offer = next(offer for offer in offers(spool)[0] if offer.name == "y.bars")
+    if inner:
+        # The link has the name of a file, so the folder gets a number.
+        assert move(spool, offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
+    else:
+        with pytest.raises(SpoolError, match="failed cannot be written"):
+            move(spool, offer, "it is bad")
+    assert sorted(os.listdir(outside)) == ["x.bars"]
+
+
+def test_a_reason_or_a_probe_is_never_written_through_a_link(spool: Path, outside: Path) -> None:
+    (spool / "failed" / "a.reason").symlink_to(outside / "x.bars")
+    with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
+        write_in(folder, "a.reason", b"why")
+    (spool / "a").write_bytes(GOOD)
+    assert move(spool, Offer((spool / "a",), None), "why") == f"{spool}/failed/a.1"
+    assert (outside / "x.bars").read_bytes() == SECRET
+
+
+def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Store) -> None:
+    (spool / "done").rmdir()
+    (spool / "done").symlink_to(outside)
+    with pytest.raises(SpoolError, match="done must be a folder, not a symbolic link"):
+        run(store, Looks(nothing), folder=spool)
+
+
+def test_the_spool_itself_may_be_a_link(tmp_path: Path, spool: Path, store: Store) -> None:
+    """Its owner names it in the configuration; links below it are those of other users."""
+    (tmp_path / "incoming").symlink_to(spool)
+    (spool / "a.bars").write_bytes(GOOD)
+    log, _ = run(store, Looks(nothing), folder=tmp_path / "incoming")
+    assert [entry["event"] for entry in log] == ["file taken in"]
+
+
+def test_paths_outside_a_folder_are_not_opened(spool: Path, outside: Path) -> None:
+    for path in (spool / ".." / "outside" / "x.bars", outside / "x.bars"):
+        with pytest.raises(OSError, match="not below"):
+            open_within(spool, path)
+
+
+@pytest.mark.slow
+def test_a_file_is_swapped_all_the_time(spool: Path, outside: Path) -> None:
+    """Each opening gives the file of the spool or fails; never the other."""
+    path, done = spool / "x.bars", threading.Event()
+
+    def go() -> None:
+        while not done.is_set():
+            (spool / ".good").write_bytes(GOOD)
+            (spool / ".good").replace(path)
+            swap(path, outside / "x.bars")
+
+    swapping = threading.Thread(target=go)
+    swapping.start()
+    opened = refused = 0
+    try:
+        while opened < 200 or refused < 200:
+            try:
+                with open_within(spool, path) as file:
+                    assert file.read() == GOOD
+                opened += 1
+            except OSError:
+                refused += 1
+    finally:
+        done.set()
+        swapping.join()
+
+
+def test_options_of_a_store_name_no_folder() -> None:
+    assert AS_THE_STORE.within is None
