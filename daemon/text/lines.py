@@ -366,8 +366,10 @@ def open_lines(
         return
     with ExitStack() as stack:
         try:
-            opened = Path(path).open("rb") if within is None else open_within(Path(within), Path(path))
-            stream = stack.enter_context(opened)
+            if within is None:
+                stream = stack.enter_context(Path(path).open("rb"))
+            else:
+                stream = stack.enter_context(open_within(Path(within), Path(path)))
             status = os.fstat(stream.fileno())
         except OSError as error:
             raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Users of a spool replace files and folders by symbolic links while the daemon uses them: nothing outside is touched."""
+"""Users of a spool replace files and folders by links while the daemon uses them: nothing outside is touched."""
 
 import os
 import threading
