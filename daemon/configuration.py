@@ -14,6 +14,7 @@ from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -136,13 +137,22 @@ class SamplingSection(Section):
     """How often the log-likelihood is computed, which takes time proportional to the rules."""
 
 
+def _is_http_url(text: str) -> bool:
+    """Return whether a text is an HTTP URL with a host and a valid port."""
+    try:
+        parts = urlsplit(text)
+        return bool(re.fullmatch(r"https?://\S+", text) and parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 class WebhooksSection(Section):
     """Whom the daemon tells of finished exports, or of other events."""
 
-    url: str | None = Field(
+    url: SecretStr | None = Field(
         default=None,
-        pattern=r"^https?://\S+$",
-        description="Where events are sent to, each in a POST.",
+        description="Where events are sent to, each in a POST. It may contain credentials, which the store, the log and "
+        "pages do not have.",
     )
     secret: SecretStr | None = Field(default=None, description="What they are signed with.")
     events: tuple[str, ...] = Field(
@@ -158,6 +168,9 @@ class WebhooksSection(Section):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
+        # The value may hold a password, so no message shows it.
+        if self.url is not None and not _is_http_url(self.url.get_secret_value()):
+            raise ValueError("url: has to be a URL as in https://example.org/hook")
         for kind in self.events:
             if kind not in EVENT_KINDS:
                 raise ValueError(f"events: there is no kind {kind!r}; there are {', '.join(EVENT_KINDS)}")

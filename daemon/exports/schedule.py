@@ -153,6 +153,24 @@ def run_due(
             store.postpone_job(row, _first_after(job, clock(), due))
 
 
+def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
+    """Recompute next runs that a clock which was ahead has noted; return the names of the jobs.
+
+    Such a job would not run until then. A clock that is set back by less than a period keeps the next run, so that
+    no run is repeated.
+    """
+    now = now or datetime.now(UTC)
+    corrected = []
+    for row in store.jobs():
+        job = _parse_job(row.job)
+        if row.next_run is None or isinstance(job, str):
+            continue
+        runs = [run.timestamp() for run in islice(job.runs_after(now), 2)]
+        if runs and row.next_run > runs[-1] and store.postpone_job(row, runs[0]):
+            corrected.append(row.name)
+    return corrected
+
+
 def _next_due(store: Store, now: datetime) -> JobRow | None:
     first = next(iter(store.jobs()), None)
     return first if first and first.next_run is not None and first.next_run <= now.timestamp() else None

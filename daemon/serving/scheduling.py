@@ -1,5 +1,6 @@
 """Loop that runs exports when they are due."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.options import ExportJob
 
 _PAUSE_SECONDS = 1.0
+_CLOCK_SECONDS = 60.0
+"""Seconds between two looks for next runs that a clock which was ahead has noted."""
 
 
 class ScheduleLoop(Loop):
@@ -35,11 +38,16 @@ class ScheduleLoop(Loop):
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run due jobs until `stop` is set; see `Loop.run`."""
-        from hierogram.daemon.exports.schedule import configure_jobs, run_due
+        from hierogram.daemon.exports.schedule import configure_jobs, correct_next_runs, run_due
 
         self._store.close_abandoned_exports()
         configure_jobs(self._store, configured_jobs(self._configuration()))
+        corrected = float("-inf")
         while not stop.is_set():
+            if time.monotonic() - corrected >= _CLOCK_SECONDS:
+                for job in correct_next_runs(self._store):
+                    self._log.warning("next run corrected, the clock was ahead", job=job)
+                corrected = time.monotonic()
             run_due(self._store, self._log_run, lambda *_: beat(), stop.is_set)
             beat.well()
             stop.wait(_PAUSE_SECONDS)

@@ -150,7 +150,7 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
             if missing == (".alignment",):
                 changed = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
-                if marker or (unaligned_after is not None and changed <= time.time() - unaligned_after):
+                if marker or (unaligned_after is not None and not _is_recent(changed, unaligned_after)):
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
@@ -161,6 +161,11 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
             found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, name, marker)))
     found.sort(key=lambda item: (item[0], item[1].name))
     return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
+
+
+def _is_recent(moment: float, seconds: float) -> bool:
+    """Return whether a moment is up to `seconds` ago; one that is further ahead was noted by a clock that was ahead."""
+    return abs(time.time() - moment) < seconds
 
 
 def _subfolders(folder: Path) -> list[str]:

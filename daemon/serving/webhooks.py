@@ -3,20 +3,26 @@
 The store records each delivery before it is sent. If the daemon ends before it records the answer, the event is sent
 again: delivery is at least once. Requests are signed as in Standard Webhooks: `webhook-id`, `webhook-timestamp`, and
 `webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
+
+The URL may contain credentials, such as a token in its path. They are sent to the receiver only: everything that others
+can read, such as the store and the log, has the URL's scheme, host and port, and a name derived from the URL.
 """
 
 import asyncio
 import base64
 import hashlib
 import hmac
+import re
 import time
 from collections.abc import Callable, Coroutine
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
-from hierogram.storage.records.operations import Delivery
+from hierogram.storage.records.operations import Delivery, Webhook
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -29,6 +35,9 @@ _BEAT_SECONDS = 0.5
 _LONGEST_PAUSE = 3600.0
 _MOST_SAID = 500
 _PREFIX = "whsec_"
+_PORTS = {"http": 80, "https": 443}
+_SHORTEST_SECRET = 4
+"""Minimum length of a part of a URL that is removed from messages."""
 
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
@@ -38,6 +47,35 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
         key = base64.b64decode(secret.removeprefix(_PREFIX))
     signed = f"{event_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+@cache
+def webhook_of(url: str) -> Webhook:
+    """Return the name and the origin that stand for a webhook's URL.
+
+    The name is derived by scrypt: neither it nor many guesses give the rest of the URL.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or _PORTS[parts.scheme]
+    origin = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    name = hashlib.scrypt(url.encode(), salt=f"hierogram webhook {origin}".encode(), n=1 << 14, r=8, p=1, dklen=16)
+    return Webhook(name.hex(), origin)
+
+
+def without_credentials(said: str, url: str) -> str:
+    """Return a text, such as an answer that repeats the request, without the parts of a URL that may be secret."""
+    parts = urlsplit(url)
+    secrets = {url, parts.netloc.rpartition("@")[0], parts.username, parts.password, parts.query, parts.fragment}
+    secrets |= {f"{parts.path}?{parts.query}", parts.path, *parts.path.split("/"), *re.split("[&=]", parts.query)}
+    texts = {text for secret in secrets if secret for text in (secret, unquote(secret))}
+    for text in sorted(texts, key=len, reverse=True):
+        if len(text) >= _SHORTEST_SECRET:
+            said = said.replace(text, "…")
+            # What is said may end within the secret.
+            begun = next((size for size in range(len(text) - 1, 2, -1) if said.endswith(text[:size])), 0)
+            said = said[: len(said) - begun]
+    return said
 
 
 class WebhookLoop(Loop):
@@ -68,11 +106,12 @@ class WebhookLoop(Loop):
 
         assert section.url is not None
         # Attempts are rare: a connection that the receiver broke must not affect the next attempt.
+        webhook = webhook_of(section.url.get_secret_value())
         once = httpx2.Limits(max_keepalive_connections=0)
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
-                self._store.queue_deliveries(section.url, section.events)
-                for delivery in self._store.due_deliveries(section.url, time.time()):
+                self._store.queue_deliveries(webhook, section.events)
+                for delivery in self._store.due_deliveries(webhook, time.time(), _LONGEST_PAUSE):
                     answered = await _beating(send(client, section, delivery), stop, beat)
                     if answered is None:
                         return
@@ -120,6 +159,7 @@ async def send(
     import httpx2
 
     assert section.url is not None
+    url = section.url.get_secret_value()
     body, now = delivery.body.encode(), int(time.time())
     headers = {
         "content-type": "application/json",
@@ -135,7 +175,7 @@ async def send(
     try:
         async with (
             asyncio.timeout(section.timeout_seconds),
-            client.stream("POST", section.url, content=body, headers=headers, timeout=None) as answer,
+            client.stream("POST", url, content=body, headers=headers, timeout=None) as answer,
         ):
             if answer.is_success:
                 return answer.status_code, None
@@ -145,11 +185,12 @@ async def send(
                 said += piece
                 if len(said) > _MOST_SAID:
                     break
-            return answered, f"answered {answered}: {_plain(said[:_MOST_SAID].decode(errors='replace'))}"
+            text = without_credentials(said.decode(errors="replace"), url)
+            return answered, f"answered {answered}: {_plain(text[:_MOST_SAID])}"
     except TimeoutError:
         return answered, f"Timeout: the answer was not complete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return None, _plain(f"{type(error).__name__}: {error}"[:_MOST_SAID])
+        return None, _plain(without_credentials(f"{type(error).__name__}: {error}", url)[:_MOST_SAID])
 
 
 def _plain(said: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from hierogram.storage.database.transactions import Access, Writing, now
-from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent
+from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent, Webhook
 from hierogram.storage.schema.tables import event_state, events, webhook_deliveries, webhooks
 
 _COLUMNS = ("id", "at", *NewEvent._fields)
@@ -41,12 +41,12 @@ class Events(Access):
             writing.connection.execute(update(event_state).values(kept=number))
             writing.connection.execute(delete(events).where(events.c.id <= last - number))
 
-    def queue_deliveries(self, url: str, kinds: Collection[str]) -> int:
+    def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
         """Queue events of these kinds for a webhook; returns the number of new deliveries.
 
         A new webhook starts after the last event.
         """
-        position_of = select(webhooks.c.position).where(webhooks.c.url == url)
+        position_of = select(webhooks.c.position).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)
             if position is not None and position == _state(connection)[0]:
@@ -56,19 +56,20 @@ class Events(Access):
             position = connection.scalar(position_of)
             page = read(connection, position, _AT_ONCE, kinds)
             if position is None:
-                connection.execute(insert(webhooks).values(url=url, position=page.last))
+                connection.execute(insert(webhooks).values(**webhook._asdict(), position=page.last))
                 return 0
             if page.events:
                 rows = [
-                    {"url": url, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
+                    {"webhook": webhook.name, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
                      "body": json.dumps(event.plain(), ensure_ascii=False)}
                     for event in page.events
                 ]  # fmt: skip
                 connection.execute(insert(webhook_deliveries), rows)
             reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
             if reached != position:
-                connection.execute(update(webhooks).where(webhooks.c.url == url).values(position=reached))
-                over = (webhook_deliveries.c.url == url) & (webhook_deliveries.c.state != WAITING)
+                connection.execute(update(webhooks).where(webhooks.c.name == webhook.name).values(position=reached))
+                own, state = webhook_deliveries.c.webhook == webhook.name, webhook_deliveries.c.state
+                over = own & (state != WAITING)
                 newest = connection.scalar(
                     select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
                     .offset(_KEPT).limit(1)
@@ -77,13 +78,17 @@ class Events(Access):
                     connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
             return len(page.events)
 
-    def due_deliveries(self, url: str, moment: float) -> list[Delivery]:
-        """Return the deliveries that are due for a webhook at a time (seconds since 1970)."""
+    def due_deliveries(self, webhook: Webhook, moment: float, longest_pause: float) -> list[Delivery]:
+        """Return the deliveries that are due for a webhook at a time (seconds since 1970).
+
+        An attempt that would be later than after the longest pause is due too: the clock was ahead when it was noted.
+        """
         with self._reading() as connection:
             table = webhook_deliveries.c
             statement = (
-                select(table.url, table.event_id, table.attempts, table.body)
-                .where(table.state == WAITING, table.next_at <= moment, table.url == url)
+                select(table.webhook, table.event_id, table.attempts, table.body)
+                .where(table.state == WAITING, table.webhook == webhook.name)
+                .where((table.next_at <= moment) | (table.next_at > moment + longest_pause))
                 .order_by(table.next_at, table.event_id)
                 .limit(_DUE)
             )
@@ -96,7 +101,7 @@ class Events(Access):
             state = DONE if error is None else FAILED if again is None else WAITING
             writing.connection.execute(
                 update(table)
-                .where(table.c.url == delivery.url, table.c.event_id == delivery.event_id)
+                .where(table.c.webhook == delivery.webhook, table.c.event_id == delivery.event_id)
                 .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
             )
 

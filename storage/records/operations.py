@@ -175,10 +175,17 @@ class EventPage(NamedTuple):
     missed: int
 
 
-class Delivery(NamedTuple):
-    """An event to send to a webhook, and the number of attempts."""
+class Webhook(NamedTuple):
+    """A webhook as the store knows it: a name that stands for its URL, and the URL's scheme, host and port."""
 
-    url: str
+    name: str
+    origin: str
+
+
+class Delivery(NamedTuple):
+    """An event to send to the webhook of this name, and the number of attempts."""
+
+    webhook: str
     event_id: int
     attempts: int
     body: str

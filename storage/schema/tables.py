@@ -540,11 +540,13 @@ reported_rules = Table(
     Column("expected_uses_variance", Double, nullable=False),
 )
 
-# Webhooks with the position of their last processed event, and the deliveries of events.
+# Webhooks with the position of their last processed event, and the deliveries of events. Their URLs may contain
+# credentials, which are not in the store: `name` stands for the URL, `origin` is its scheme, host and port.
 webhooks = Table(
     "webhooks",
     metadata,
-    Column("url", TEXT, primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("origin", TEXT, nullable=False),
     Column("position", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -552,7 +554,7 @@ webhooks = Table(
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
-    Column("url", TEXT, primary_key=True),
+    Column("webhook", TEXT, primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("state", TEXT, nullable=False),
     Column("attempts", Integer, nullable=False),

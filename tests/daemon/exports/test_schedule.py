@@ -19,6 +19,7 @@ from hierogram.daemon.exports.schedule import (
     add_job,
     check_configured_jobs,
     configure_jobs,
+    correct_next_runs,
     find_job,
     list_jobs,
     rehearse_job,
@@ -174,6 +175,47 @@ def test_two_schedules_run_a_due_job_once(store: Store, store_url: str, tmp_path
     assert store.postpone_job(row, row.next_run and row.next_run + 86_400)
     assert not store.postpone_job(row, None)
     assert runs() == []
+
+
+def test_a_next_run_noted_by_a_clock_that_was_ahead_is_corrected(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
+    now = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    jobs = [
+        job(tmp_path, "hourly"),
+        job(tmp_path, "nightly", every=None, cron="30 2 * * *", timezone="Europe/Berlin"),
+        job(tmp_path, "yearly", every=None, cron="0 0 1 1 *", timezone="UTC"),
+    ]
+    configure_jobs(store, jobs, now)
+    before = {row.name: row.next_run for row in store.jobs()}
+    runs.now = now + timedelta(days=800)
+    assert sorted(runs()) == ["hourly", "nightly", "yearly"]
+    # The clock that is ahead finds nothing to correct.
+    assert correct_next_runs(store, runs.now) == []
+    assert sorted(correct_next_runs(store, now)) == ["hourly", "nightly", "yearly"]
+    assert {row.name: row.next_run for row in store.jobs()} == before
+    assert correct_next_runs(store, now) == []
+
+
+def test_a_clock_that_is_set_back_a_little_repeats_no_run(store: Store, tmp_path: Path, runs: Runs) -> None:
+    due = datetime(2026, 3, 28, 2, 30, tzinfo=UTC)
+    configure_jobs(store, [job(tmp_path, every=None, cron="30 2 * * *", timezone="UTC")], due - timedelta(hours=1))
+    runs.now = due
+    assert runs() == ["news"]
+    assert correct_next_runs(store, due - timedelta(seconds=2)) == []
+    runs.now = due
+    assert runs() == []
+
+
+@pytest.mark.database("sqlite")
+def test_a_job_that_cannot_be_read_or_never_runs_is_left_when_the_clock_is_right(
+    store: Store, store_url: str, tmp_path: Path
+) -> None:
+    add_job(store, job(tmp_path))
+    query(store_url, "UPDATE scheduled_jobs SET job = '{', next_run = 1e11")
+    assert correct_next_runs(store) == []
+    query(store_url, "UPDATE scheduled_jobs SET next_run = NULL")
+    assert correct_next_runs(store) == []
 
 
 def test_interrupted_and_later_due_runs_happen_at_the_next_start(

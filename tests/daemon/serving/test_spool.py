@@ -191,6 +191,14 @@ def test_source_and_target_are_taken_without_an_alignment_after_a_timeout(spool:
     assert len(offer.paths) == 3
 
 
+def test_files_that_a_clock_which_was_ahead_has_dated_are_not_kept_waiting(spool: Path) -> None:
+    put(spool / "x.source", changed=int(time.time()) + 100_000_000)
+    put(spool / "x.target")
+    assert offers(spool, unaligned_after=3600)[0] != []
+    put(spool / "x.source", changed=int(time.time()) + 10)
+    assert offers(spool, unaligned_after=3600)[0] == []
+
+
 @pytest.mark.parametrize("lines", [3, 1_000])
 def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lines: int) -> None:
     put(spool / "x.source", "la maison\n" * lines)

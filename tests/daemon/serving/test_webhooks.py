@@ -21,7 +21,7 @@ from hierogram.daemon.configuration import Configuration, WebhooksSection, load_
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heartbeat
-from hierogram.daemon.serving.webhooks import WebhookLoop, signature
+from hierogram.daemon.serving.webhooks import WebhookLoop, signature, webhook_of, without_credentials
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -36,6 +36,7 @@ class Receiver:
     def __init__(self, *statuses: int, wait: float = 0.0) -> None:
         self.statuses = list(statuses)
         self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.says = b""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,6 +48,7 @@ class Receiver:
                 self.send_response(status)
                 self.send_header("location", "/elsewhere")
                 self.end_headers()
+                self.wfile.write(receiver.says)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -104,7 +106,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def begun(store: Store, store_url: str) -> Callable[[], bool]:
-    return lambda: bool(query(store_url, "SELECT url FROM webhooks"))
+    return lambda: bool(query(store_url, "SELECT name FROM webhooks"))
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -277,7 +279,10 @@ def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> 
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ('url = "ftp://x/"', "url"),
+        ('url = "ftp://x/"', "url: has to be a URL"),
+        ('url = "https:///hook"', "url: has to be a URL"),
+        ('url = "https://x:99999/hook"', "url: has to be a URL"),
+        ('url = "https://x/a b"', "url: has to be a URL"),
         ('events = ["exports"]', "there is no kind 'exports'; there are rule-new"),
         ('secret = "short"', "at least 16 characters"),
     ],
@@ -287,3 +292,91 @@ def test_invalid_webhooks_are_rejected(tmp_path: Any, section: str, said: str) -
     file.write_text(f"[webhooks]\n{section}\n")
     with pytest.raises(UsageError, match=said):
         load_configuration(file)
+
+
+def test_a_url_is_kept_out_of_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "daemon.toml"
+    file.write_text('[webhooks]\nurl = "https://who:swordfish@x/hook"\n')
+    assert "swordfish" not in repr(load_configuration(file))
+    for wrong in ("https://who:swordfish@x:0/hook", "gopher://who:swordfish@x/hook"):
+        file.write_text(f'[webhooks]\nurl = "{wrong}"\n')
+        with pytest.raises(UsageError) as told:
+            load_configuration(file)
+        assert "swordfish" not in str(told.value)
+    monkeypatch.setenv("HIEROGRAM_WEBHOOKS__URL", "gopher://who:swordfish@x/hook")
+    with pytest.raises(UsageError) as told:
+        load_configuration()
+    assert "swordfish" not in str(told.value)
+
+
+def test_a_name_stands_for_the_whole_url() -> None:
+    url = "https://who:swordfish@Example.org/hooks/T0/B0/token?key=1"
+    hook = webhook_of(url)
+    assert hook.origin == "https://example.org:443"
+    assert hook == webhook_of(url)
+    others = ("https://who:swordfish@example.org/hooks/T0/B0/tokem?key=1", "https://example.org/hooks/T0/B0/token?key=1")
+    assert len({webhook_of(other).name for other in (url, *others)}) == 3
+    assert webhook_of("http://[::1]:8080/x").origin == "http://[::1]:8080"
+    for digest in (hashlib.sha256, hashlib.sha1, hashlib.md5, hashlib.blake2b):
+        assert hook.name not in digest(url.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Cannot POST /hooks/T012/s3cret-token?key=4711", "Cannot POST …"),
+        ("who:swordfish is not known", "… is not known"),
+        ("no user of password swordfish", "no user of password …"),
+        ("token s3cret-token is revoked", "token … is revoked"),
+        ("key 4711 is wrong", "key … is wrong"),
+        ("it was sw ord fish", "it was sw ord fish"),
+        ("that ends in s3cret-to", "that ends in "),
+    ],
+)
+def test_what_repeats_the_url_is_noted_without_it(said: str, left: str) -> None:
+    url = "https://who:sword%66ish@example.org/hooks/T012/s3cret-token?key=4711"
+    assert without_credentials(said, url) == left
+
+
+@pytest.mark.database("sqlite", "postgres")
+def test_nothing_in_a_store_or_log_has_the_credentials_of_a_webhook(
+    store: Store, store_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither by SQL nor in the log; the receiver gets them."""
+    receiver = Receiver(404)
+    receiver.says = b"Cannot POST /hook/t0ken-of-the-path?key=query-key"
+    with receiver.listening():
+        url = receiver.url.replace("//", "//who:swordfish@") + "/t0ken-of-the-path?key=query-key"
+        with sending(store, url=url, attempts=1):
+            until(begun(store, store_url))
+            export(store)
+            until(lambda: count_deliveries(store)["failed"] == 1)
+        [(headers, _)] = receiver.heard
+    assert headers["authorization"] == f"Basic {base64.b64encode(b'who:swordfish').decode()}"
+    [(origin, error)] = query(
+        store_url, "SELECT w.origin, d.error FROM webhooks w JOIN webhook_deliveries d ON d.webhook = w.name"
+    )
+    assert (origin, error) == (f"http://127.0.0.1:{receiver.server.server_port}", "answered 404: Cannot POST …")
+    tables = ("webhooks", "webhook_deliveries", "events")
+    everything = str([query(store_url, f"SELECT * FROM {table}") for table in tables]) + "".join(capfd.readouterr())
+    for secret in ("swordfish", "t0ken", "query-key"):
+        assert secret not in everything
+
+
+@pytest.mark.database("sqlite", "postgres")
+def test_a_clock_that_was_ahead_keeps_no_delivery(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = 2 * 365 * 86_400.0
+    clock = time.time
+    with Receiver(500, 200).listening() as receiver, sending(store, url=receiver.url):
+        until(begun(store, store_url))
+        monkeypatch.setattr("hierogram.daemon.serving.webhooks.time.time", lambda: clock() + ahead)
+        monkeypatch.setattr(ShortPauses, "pause_seconds", 1_000.0)
+        export(store)
+        until(lambda: bool(query(store_url, "SELECT 1 FROM webhook_deliveries WHERE attempts = 1")))
+        [(next_at,)] = query(store_url, "SELECT next_at FROM webhook_deliveries")
+        assert float(str(next_at)) > clock() + ahead
+        monkeypatch.undo()
+        monkeypatch.setattr("hierogram.daemon.serving.webhooks._LOOK_SECONDS", 0.02)
+        until(lambda: count_deliveries(store)["done"] == 1)

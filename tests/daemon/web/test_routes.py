@@ -21,7 +21,7 @@ from hierogram.daemon.learning.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS
-from hierogram.storage.records.operations import NewEvent
+from hierogram.storage.records.operations import NewEvent, Webhook
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -368,12 +368,12 @@ def test_metrics(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     add_unaligned(learned, 3)
     service.change(spool=SpoolCondition(done=5, failed=3, waiting=2, incomplete=("a",)))
-    url = "https://example.org/hook"
-    learned.queue_deliveries(url, ["export-done"])
+    hook = Webhook("5ca1ab1e", "https://example.org:443")
+    learned.queue_deliveries(hook, ["export-done"])
     for _ in range(2):
         learned.note_event(NewEvent("export-done"))
-    learned.queue_deliveries(url, ["export-done"])
-    learned.note_delivery(learned.due_deliveries(url, 1.0)[0], 500, "refused", None)
+    learned.queue_deliveries(hook, ["export-done"])
+    learned.note_delivery(learned.due_deliveries(hook, 1.0, 60.0)[0], 500, "refused", None)
     client = connect(service)
     client.get("/v1/pairs/1")
     client.get("/v1/pairs/2")

@@ -12,8 +12,10 @@ from tests.storage.plans import assert_no_scan, plan_of, plans
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
-from hierogram.storage.records.operations import Event
+from hierogram.storage.records.operations import Event, Webhook
 from hierogram.storage.store import Store
+
+HOOK = Webhook("5ca1ab1e", "http://example.org:80")
 
 
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
@@ -185,8 +187,8 @@ def test_plans(store: Store) -> None:
         store.events(1)
         store.events(1, kinds=["export-done"])
         commit(store, [], [moved("a", 10), moved("b", -9)])
-        store.queue_deliveries("http://a/", ["rule-new"])
-        store.due_deliveries("http://a/", 1.0)
+        store.queue_deliveries(HOOK, ["rule-new"])
+        store.due_deliveries(HOOK, 1.0, 60.0)
     for entry in seen:
         for table in ("events", "reported_rules", "webhook_deliveries"):
             assert_no_scan(entry["plan"], table)
@@ -194,23 +196,23 @@ def test_plans(store: Store) -> None:
 
 
 def test_deliveries(store: Store, store_url: str) -> None:
-    url, kinds = "http://example.org/", ["rule-new"]
+    kinds = ["rule-new"]
     commit(store, [], [moved("a", 10)])
     # A new webhook starts with the events after its creation.
-    assert store.queue_deliveries(url, kinds) == 0
+    assert store.queue_deliveries(HOOK, kinds) == 0
     commit(store, [], [moved("b", 10), moved("c", 10)])
     commit(store, [], [moved("b", -10)])
-    assert (store.queue_deliveries(url, kinds), store.queue_deliveries(url, kinds)) == (2, 0)
-    first, second = store.due_deliveries(url, 100.0)
+    assert (store.queue_deliveries(HOOK, kinds), store.queue_deliveries(HOOK, kinds)) == (2, 0)
+    first, second = store.due_deliveries(HOOK, 100.0, 60.0)
     assert (first.event_id, second.event_id, first.attempts) == (2, 3, 0)
     assert '"source": "b"' in first.body
     store.note_delivery(first, 500, "answered 500", 160.0)
     store.note_delivery(second, 200, None, None)
-    assert store.due_deliveries(url, 159.0) == []
-    [again] = store.due_deliveries(url, 160.0)
+    assert store.due_deliveries(HOOK, 159.0, 60.0) == []
+    [again] = store.due_deliveries(HOOK, 160.0, 60.0)
     assert (again.event_id, again.attempts) == (2, 1)
     store.note_delivery(again, None, "no answer", None)
-    assert store.due_deliveries(url, 1e12) == []
+    assert store.due_deliveries(HOOK, 1e12, 60.0) == []
     assert count_deliveries(store) == {"waiting": 0, "done": 1, "failed": 1}
     rows = query(store_url, "SELECT event_id, state, attempts, status, error FROM webhook_deliveries ORDER BY event_id")
     assert rows == [(2, "failed", 2, None, "no answer"), (3, "done", 1, 200, None)]
@@ -218,20 +220,49 @@ def test_deliveries(store: Store, store_url: str) -> None:
 
 def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._AT_ONCE", 2)
-    url, kinds = "http://example.org/", ["rule-new"]
-    store.queue_deliveries(url, kinds)
+    kinds = ["rule-new"]
+    store.queue_deliveries(HOOK, kinds)
     commit(store, [], [moved(name, 10) for name in "abcde"])
-    assert [store.queue_deliveries(url, kinds) for _ in range(4)] == [2, 2, 1, 0]
-    assert [delivery.event_id for delivery in store.due_deliveries(url, 1.0)] == [1, 2, 3, 4, 5]
+    assert [store.queue_deliveries(HOOK, kinds) for _ in range(4)] == [2, 2, 1, 0]
+    assert [delivery.event_id for delivery in store.due_deliveries(HOOK, 1.0, 60.0)] == [1, 2, 3, 4, 5]
 
 
 def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
-    url = "http://example.org/"
-    store.queue_deliveries(url, ["rule-new"])
+    store.queue_deliveries(HOOK, ["rule-new"])
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])
-        store.queue_deliveries(url, ["rule-new"])
-        [delivery] = store.due_deliveries(url, 1.0)
+        store.queue_deliveries(HOOK, ["rule-new"])
+        [delivery] = store.due_deliveries(HOOK, 1.0, 60.0)
         store.note_delivery(delivery, 200, None, None)
     assert count_deliveries(store)["done"] == 3
+
+
+def test_a_delivery_noted_by_a_clock_that_was_ahead_is_due_once_the_clock_is_right(store: Store) -> None:
+    store.queue_deliveries(HOOK, ["rule-new"])
+    commit(store, [], [moved("a", 10), moved("b", 10)])
+    store.queue_deliveries(HOOK, ["rule-new"])
+    first, second = store.due_deliveries(HOOK, 1_000.0, 60.0)
+    two_years = 2 * 365 * 86_400.0
+    store.note_delivery(first, 500, "answered 500", two_years + 30.0)
+    store.note_delivery(second, 500, "answered 500", 1_030.0)
+    # By the clock that is ahead, it waits for its pause alone.
+    assert [one.event_id for one in store.due_deliveries(HOOK, two_years, 60.0)] == [second.event_id]
+    assert [one.event_id for one in store.due_deliveries(HOOK, 1_000.0, 60.0)] == [first.event_id]
+    assert [one.event_id for one in store.due_deliveries(HOOK, 1_030.0, 60.0)] == [second.event_id, first.event_id]
+
+
+def test_webhooks_are_apart(store: Store, store_url: str) -> None:
+    other = HOOK._replace(name="0ddba11")
+    for hook in (HOOK, other):
+        store.queue_deliveries(hook, ["rule-new"])
+    commit(store, [], [moved("a", 10)])
+    assert (store.queue_deliveries(HOOK, ["rule-new"]), store.queue_deliveries(other, ["rule-new"])) == (1, 1)
+    [delivery] = store.due_deliveries(other, 1.0, 60.0)
+    store.note_delivery(delivery, 200, None, None)
+    assert store.due_deliveries(other, 1.0, 60.0) == []
+    assert len(store.due_deliveries(HOOK, 1.0, 60.0)) == 1
+    assert query(store_url, "SELECT name, origin FROM webhooks ORDER BY name") == [
+        ("0ddba11", "http://example.org:80"),
+        ("5ca1ab1e", "http://example.org:80"),
+    ]
