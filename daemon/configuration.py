@@ -151,8 +151,8 @@ class WebhooksSection(Section):
 
     url: SecretStr | None = Field(
         default=None,
-        description="Where events are sent to, each in a POST. It may contain credentials, which the store, the log and "
-        "pages do not have.",
+        description="Where events are sent to, each in a POST. It may contain credentials: the store, the log and "
+        "pages do not have them.",
     )
     secret: SecretStr | None = Field(default=None, description="What they are signed with.")
     events: tuple[str, ...] = Field(

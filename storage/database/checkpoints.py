@@ -1,6 +1,7 @@
 """Checkpoints: an SQLite store's log is synced after a commit, and copied into the database file.
 
-A background thread does both, so that no commit of the sampler waits for the disk or copies pages.
+A background thread does both, so that no commit of the sampler waits for the disk or copies pages. A log is easily
+lost, since people move or delete it without the file, so no commit is in the log alone for long.
 """
 
 import os
@@ -8,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer
 
 from hierogram.storage.exceptions import StoreUnavailableError
 
@@ -18,8 +19,12 @@ _ROWS = 60_000
 _FIRST_ROWS = 1_000
 """Changed rows before the first copy; doubled for each later one, up to `_ROWS`."""
 
+_SOON_SECONDS = 1.0
+_SOON_BYTES = 4 << 20
+"""A log that has grown by up to this size since the last copy is copied so soon after a commit."""
+
 _SECONDS = 30.0
-"""Seconds after which any commit is copied, so that a young store is not in its log alone for long."""
+"""Seconds after which any commit is copied."""
 
 _LOG_BYTES = 32 << 20
 """Maximum growth of the log between two copies in bytes; it grows only while it cannot restart."""
@@ -49,6 +54,7 @@ class Checkpoints:
         self._size = 0
         self._lock = Lock()
         self._thread: Thread | None = None
+        self._timer: Timer | None = None
         self._changes = 0
         self._must_copy = False
         self._must_sync = False
@@ -68,13 +74,10 @@ class Checkpoints:
                 self._copied += 1
             self._size = min(self._size, size)
             self._must_sync |= not synced
-            idle = self._thread is None or not self._thread.is_alive()
-            if idle and (self._must_copy or self._must_sync):
-                thread = Thread(target=self._work, name="hierogram-checkpoint")
-                # If no thread can be started, the commit is valid; the next one tries again.
-                with suppress(RuntimeError):
-                    thread.start()
-                    self._thread = thread
+            if self._must_copy or self._must_sync:
+                self._start_work()
+            if not self._must_copy and self._timer is None:
+                self._start_timer(_SOON_SECONDS if size - self._size <= _SOON_BYTES else _SECONDS)
 
     def copy(self) -> None:
         """Copy the log into the file now, as far as readers allow."""
@@ -82,11 +85,38 @@ class Checkpoints:
         self._copy()
 
     def close(self) -> None:
-        """Wait until no work is due."""
+        """Wait until no work is due. Commits that are to be copied later are not waited for."""
         with self._lock:
-            thread = self._thread
+            thread, timer, self._timer = self._thread, self._timer, None
+        if timer is not None:
+            timer.cancel()
         if thread is not None:
             thread.join()
+
+    def _start_work(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        thread = Thread(target=self._work, name="hierogram-checkpoint")
+        # If no thread can be started, the commit is valid; the next one tries again.
+        with suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
+
+    def _start_timer(self, seconds: float) -> None:
+        timer = Timer(seconds, self._copy_later)
+        timer.daemon = True
+        with suppress(RuntimeError):
+            timer.start()
+            self._timer = timer
+
+    def _copy_later(self) -> None:
+        with self._lock:
+            if self._timer is None:
+                return
+            self._timer = None
+            self._must_copy = True
+            self._when, self._size = time.monotonic(), log_bytes(self._path)
+            self._start_work()
 
     def _work(self) -> None:
         while True:

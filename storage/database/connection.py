@@ -17,7 +17,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -27,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuch
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database.checkpoints import Checkpoints, log_bytes
 from hierogram.storage.database.postgres import (
     LOCK_SECONDS,
     SECRETS,
@@ -145,23 +145,26 @@ class _Place:
     """Identity of the database file and log that an engine has open.
 
     SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
-    transaction
-    checks, before it begins and before and after it commits, that device and inode of both are those of the first
-    connection.
+    transaction checks, before it begins and before and after it commits, that device and inode of both are those of the
+    first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open: the
+    connection copies them into the database file at once, in case the process is killed.
     """
 
     def __init__(self, url: URL) -> None:
         self._shown = shown_url(url)
         self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal")]
+        self._index = f"{sqlite_file(url)}-shm"
         self._lock = Lock()
         self._open = 0
         self._found: list[tuple[int, int] | None] = []
+        self._found_index: tuple[int, int] | None = None
 
     def opened(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         """Record the files when the first connection opens."""
         with self._lock:
             if self._open == 0:
                 self._found = self._look()
+                self._found_index = _inode(self._index)
             self._open += 1
 
     def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
@@ -169,32 +172,58 @@ class _Place:
         with self._lock:
             self._open -= 1
 
-    def check(self) -> None:
-        """Raise `StoreUnavailableError` if the files are not those that are open."""
+    def check(self, connection: Connection | None = None) -> None:
+        """Raise `StoreUnavailableError` if the files are not those that are open.
+
+        If the log was deleted, `connection`, which is in no transaction, copies it into the file.
+        """
         with self._lock:
             if self._open == 0:
                 return
             present = self._look()
             # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
-            found = self._found
+            self._found_index = self._found_index or _inode(self._index)
+            found, index = self._found, self._found_index
+        if present == found:
+            return
+        remedy = "put the file back where it was, start again"
+        if connection is not None and present[0] == found[0] and self._copy_deleted_log(connection, index):
+            remedy = f"start again; what was committed has been copied from it into {self._paths[0]}"
         for path, before, now in zip(self._paths, found, present, strict=True):
             if now != before:
                 what = "is gone" if now is None else "is another one"
                 raise StoreUnavailableError(
                     f"{self._shown}: {path} {what}: it was renamed, replaced or deleted while the store was open, so "
-                    "nothing is read or written: stop what uses the store, put the file back where it was, start again"
+                    f"nothing is read or written: stop what uses the store, {remedy}"
                 )
 
+    def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
+        """Copy the log that is still open into the file; return whether all of it was copied.
+
+        Nothing is copied if another process may have written the file since: it would have put something into another
+        log, or made another index of the log.
+        """
+        if log_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
+            return False
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        with suppress(sqlite3.Error):
+            busy, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            return not busy and pages == copied
+        return False
+
     def _look(self) -> list[tuple[int, int] | None]:
-        found: list[tuple[int, int] | None] = []
-        for path in self._paths:
-            try:
-                status = os.stat(path)
-                found.append((status.st_dev, status.st_ino))
-            except OSError:
-                found.append(None)
-        return found
+        return [_inode(path) for path in self._paths]
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file; None if it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class _ReadOnlyConnection(sqlite3.Connection):
@@ -273,7 +302,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         event.listen(engine, "connect", _preparation(megabytes, int(_cache_of(url))))
         event.listen(engine, "connect", place.opened)
         event.listen(engine, "close", place.closed)
-        event.listen(engine, "begin", lambda _: place.check())
+        event.listen(engine, "begin", place.check)
         event.listen(engine, "begin", _begin_sqlite)
     checkpoints = Checkpoints(str(sqlite_file(url)), place.check)
 
@@ -427,7 +456,7 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
             if place is not None:
                 place.check()
         if place is not None:
-            place.check()
+            place.check(connection)
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
             engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)

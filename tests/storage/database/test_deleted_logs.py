@@ -1,0 +1,171 @@
+"""The log of an open SQLite store is deleted, and its process is killed: what was committed is in the file."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.storage.building import ingest, pair, query
+
+from hierogram.storage.database import checkpoints
+from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.store import open_store
+
+COMMITTER = """
+import sys
+from tests.storage.building import ingest, pair
+from hierogram.storage.database import checkpoints
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import open_store
+checkpoints._SOON_SECONDS = float(sys.argv[2])
+store = open_store(sys.argv[1], create=True)
+number = 0
+for line in sys.stdin:
+    try:
+        if line == "commit\\n":
+            ingest(store, [pair(f"un chat {number + k}", f"a cat {number + k}", "0-0 1-1") for k in range(20)])
+            number += 20
+        else:
+            store.count_pairs()
+        print("done", flush=True)
+    except StoreUnavailableError as error:
+        print(error, flush=True)
+"""
+NEVER = 1_000.0
+
+
+class Committer:
+    """A process that writes into a store as it is told to, and reports the result."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def __call__(self, what: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(what, file=self._process.stdin, flush=True)
+        return self._process.stdout.readline()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def committing(path: Path, soon: float) -> Iterator[Committer]:
+    command = [sys.executable, "-c", COMMITTER, str(path), str(soon)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Committer(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def delete_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
+
+
+def delete_log_and_index(path: Path) -> None:
+    delete_log(path)
+    path.with_name(f"{path.name}-shm").unlink()
+
+
+def delete_log_and_look(path: Path) -> None:
+    """Another program opens the database, which makes an empty log."""
+    delete_log(path)
+    with closing(sqlite3.connect(path)) as connection, closing(connection.execute("PRAGMA schema_version")) as found:
+        found.fetchall()
+        assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+        connection.commit()
+
+
+@pytest.mark.parametrize("delete", [delete_log, delete_log_and_index, delete_log_and_look])
+@pytest.mark.parametrize("then", ["commit", "look"])
+def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Callable[[Path], None], then: str) -> None:
+    path = tmp_path / "s.db"
+    with committing(path, NEVER) as committer:
+        assert [committer("commit"), committer("commit")] == ["done\n"] * 2
+        delete(path)
+        said = committer(then)
+        assert "start again; what was committed has been copied from it" in said
+        assert "has been copied" in committer("commit")
+        committer.kill()
+    assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(40,)]
+    with open_store(str(path)) as store:
+        assert store.integrity() == []
+        ingest(store, [pair("un chien", "a dog", "0-0 1-1")])
+        assert store.count_pairs() == 41
+
+
+def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: Path) -> None:
+    """Even if nobody uses the store until its process is killed."""
+    path = tmp_path / "s.db"
+    with committing(path, 0.05) as committer:
+        assert committer("commit") == "done\n"
+        time.sleep(1)
+        delete_log(path)
+        committer.kill()
+    assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(20,)]
+
+
+def test_a_log_into_which_another_program_has_written_is_not_mixed_with_the_deleted_one(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with committing(path, NEVER) as committer:
+        assert committer("commit") == "done\n"
+        delete_log_and_index(path)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_autocheckpoint=0")
+            other.execute("CREATE TABLE others (a)")
+            other.execute("INSERT INTO others VALUES (1)")
+            other.commit()
+            before = path.read_bytes()
+            said = committer("look")
+            assert "is another one" in said
+            assert "put the file back where it was" in said
+            assert path.read_bytes() == before
+        committer.kill()
+    assert query(str(path), "PRAGMA integrity_check") == [("ok",)]
+    assert query(str(path), "SELECT a FROM others") == [(1,)]
+
+
+def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_SOON_SECONDS", 0.05)
+    copies: list[float] = []
+    monkeypatch.setattr(Checkpoints, "_copy", lambda _: copies.append(time.monotonic()))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        kept = Checkpoints(str(tmp_path / "x.db"))
+        for expected in (1, 2):
+            # Several commits have one copy.
+            for _ in range(3):
+                connection.execute("INSERT INTO t VALUES (0)")
+                kept.committed(connection, synced=True)
+            assert len(copies) == expected - 1
+            end = time.monotonic() + 10
+            while len(copies) < expected:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+        connection.execute("INSERT INTO t VALUES (0)")
+        kept.committed(connection, synced=True)
+        kept.close()
+        time.sleep(0.2)
+        assert len(copies) == 2
+
+
+def test_a_log_that_has_grown_a_lot_is_copied_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(Checkpoints, "_start_timer", lambda _, seconds: waits.append(seconds))
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        for size in (1 << 20, 5 << 20):
+            path.with_name("x.db-wal").write_bytes(bytes(size))
+            kept = Checkpoints(str(path))
+            kept.committed(connection, synced=True)
+            kept.close()
+    assert waits == [1.0, 30.0]
