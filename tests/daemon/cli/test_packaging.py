@@ -5,10 +5,13 @@ import re
 import shlex
 import tomllib
 from configparser import ConfigParser
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -61,10 +64,12 @@ def test_the_unit_starts_an_existing_command() -> None:
 
 
 def test_the_container_installs_and_starts_existing_files() -> None:
-    for image in instructions("FROM"):
-        version = re.search(r"python:(\d+)\.(\d+)-slim", image)
-        assert version
-        assert (int(version[1]), int(version[2])) >= (3, 11)
+    [base] = instructions("ARG")
+    version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim", base)
+    assert version
+    # The version of the constraints.
+    assert (int(version[1]), int(version[2])) == (3, 11)
+    assert [image.split()[0] for image in instructions("FROM")] == ["$BASE", "$BASE"]
     [program] = json.loads(instructions("ENTRYPOINT")[0])
     [command] = json.loads(instructions("CMD")[-1])
     assert program in PROJECT["scripts"]
@@ -117,6 +122,54 @@ def test_the_installation_recipe_gives_each_folder_its_group_and_mode() -> None:
 def test_the_container_has_the_extras_of_a_daemon() -> None:
     [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINER)
     assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def constraints() -> dict[str, str]:
+    return dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+
+
+def test_constraints_are_names_and_versions() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!]+", line)] == []
+    assert lines == sorted(lines, key=str.lower)
+    assert "hierogram" not in constraints()
+
+
+@pytest.mark.parametrize("extra", [None, "test", "lint", "tokenize", "tune"])
+def test_constraints_satisfy_the_dependencies(extra: str | None) -> None:
+    versions = {canonicalize_name(name): version for name, version in constraints().items()}
+    for line in PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]:
+        needed = Requirement(line)
+        assert versions[canonicalize_name(needed.name)] in needed.specifier, line
+
+
+def test_constraints_include_indirect_dependencies() -> None:
+    """Check the packages of the container with their own dependencies."""
+    versions = {canonicalize_name(name) for name in constraints()}
+    wanted = [Requirement(line) for line in PROJECT["dependencies"]]
+    wanted += [Requirement(line) for extra in ("tokenize", "tune") for line in PROJECT["optional-dependencies"][extra]]
+    seen: set[str] = set()
+    while wanted:
+        one = wanted.pop()
+        name = canonicalize_name(one.name)
+        if str(one) in seen or (one.marker is not None and not one.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(str(one))
+        assert name in versions
+        for line in distribution(name).requires or ():
+            needed = Requirement(line)
+            extras = ["", *one.extras]
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                needed.marker = None
+                wanted.append(needed)
+    assert len(seen) > 30
+
+
+def test_the_container_and_the_recipe_use_the_constraints() -> None:
+    for page in (CONTAINER, (ROOT / "docs" / "daemon.md").read_text()):
+        assert re.search(r"pip install .*--constraint constraints\.txt '\.\[tokenize,tune\]'", page)
+    ignored = (ROOT / ".containerignore").read_text().split()
+    assert "constraints.txt" not in ignored
 
 
 def test_the_services_next_to_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
