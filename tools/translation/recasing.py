@@ -80,6 +80,7 @@ class Recaser:
         linked: Sequence[Sequence[int]],
         kept: Collection[int] = (),
         tags: Collection[int] = (),
+        given: Collection[int] = (),
     ) -> list[str]:
         """Return the target words of a sentence in their case.
 
@@ -104,10 +105,12 @@ class Recaser:
             Positions of target words that stay as they are, tags among them.
         tags
             Positions of target words that are tags.
+        given
+            Positions of target words that a glossary or markup gives. They keep their capitals.
         """
         if all_capital([unit.text for unit in units if not unit.kept]):
             return [word if j in kept else self.target.upper(word) for j, word in enumerate(words)]
-        sentence = _Sentence(self, words, units, linked, kept, tags)
+        sentence = _Sentence(self, words, units, linked, kept, tags, given)
         return [word if j in kept else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: Start | None) -> _Case:
@@ -143,10 +146,12 @@ class _Sentence:
         linked: Sequence[Sequence[int]],
         kept: Collection[int],
         tags: Collection[int],
+        given: Collection[int],
     ) -> None:
         self._recaser = recaser
         self._target = recaser.target
         self._words = words
+        self._given = given
         self._units = units
         self._sources: list[list[int]] = [[] for _ in words]
         for i, targets in enumerate(linked):
@@ -187,6 +192,8 @@ class _Sentence:
     def _within(self, j: int, word: str) -> str:
         """Return the form of a word within sentences."""
         target, sources = self._target, self._sources[j]
+        if j in self._given and target.lower(word) != word:
+            return word
         if is_upper(word) and any(self._units[i].text == word for i in sources):
             # An acronym such as IT.
             return word

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby, pairwise
@@ -19,7 +19,14 @@ from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Pair,
 from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
 from hierogram.tools.translation.placing import Event, with_tags
 from hierogram.tools.translation.recasing import Recaser, SourceWord
-from hierogram.tools.translation.translating import Candidate, Piece, Translation, Translator, in_threads
+from hierogram.tools.translation.translating import (
+    Candidate,
+    Piece,
+    Translation,
+    Translator,
+    given_places,
+    in_threads,
+)
 
 Corrected = Callable[[str, bool], str | None]
 """Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
@@ -280,6 +287,11 @@ class TextTranslator:
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
             links[i].append(j)
+        given = {
+            place + j
+            for part, number, _, place in translation.placed(candidate)
+            for j in given_places(part, number)
+        }
         words = translation.candidates[candidate].words if translation.candidates else ()
         ends = [target for *_, target in translation.placed(candidate)] + [len(words)]
         out: list[str] = []
@@ -296,7 +308,8 @@ class TextTranslator:
                 start, end = ends[piece], ends[piece + sentence.pieces]
                 own = links[source : source + len(sentence.units)]
                 linked = [[j - start for j in some] for some in own]
-                written += self._sentence(part, sentence, words[start:end], linked)
+                fixed = {j - start for j in given if start <= j < end}
+                written += self._sentence(part, sentence, words[start:end], linked, fixed)
                 spots += [unit.spot for unit in sentence.units]
                 source += len(sentence.units)
                 piece += sentence.pieces
@@ -308,12 +321,20 @@ class TextTranslator:
         return "".join(out), found
 
     def _sentence(
-        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Sequence[Sequence[int]]
+        self,
+        paragraph: Paragraph,
+        sentence: _Sentence,
+        words: Sequence[str],
+        linked: Sequence[Sequence[int]],
+        given: Collection[int],
     ) -> Iterator[tuple[str, str]]:
-        """Yield the target words of a sentence as displayed, each with the text before it."""
+        """Yield the target words of a sentence as displayed, each with the text before it.
+
+        `given` are the positions of words from given translations.
+        """
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(paragraph, units, words, linked, stays)
+        cased = self._cased(paragraph, units, words, linked, stays, given)
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
@@ -373,6 +394,7 @@ class TextTranslator:
         words: Sequence[str],
         linked: Sequence[Sequence[int]],
         stays: Mapping[int, int],
+        given: Collection[int],
     ) -> list[str]:
         """Return the recased target words of a sentence. `stays` maps positions of kept words to their units."""
         sources = []
@@ -381,7 +403,7 @@ class TextTranslator:
             text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
             sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
         tags = {j for j, k in stays.items() if sources[k].is_tag}
-        return self._recaser.recase(words, sources, linked, stays, tags)
+        return self._recaser.recase(words, sources, linked, stays, tags, given)
 
 
 def _is_tag(written: str | None) -> bool:

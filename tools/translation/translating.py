@@ -148,6 +148,15 @@ def links_of(piece: Piece, number: int) -> list[Span]:
     return sorted(found)
 
 
+def given_places(piece: Piece, number: int) -> Iterator[int]:
+    """Yield the target words of a derivation that are given translations, from a glossary or from markup."""
+    words, passes = piece.target_places(number), piece.decoded.sentence.passes
+    for use in piece.uses(number):
+        extra = use.rule - piece.grammar.packed.rules
+        if extra >= 0 and not passes[extra]:
+            yield from (words[j] for j in range(*use.target))
+
+
 def _size(span: Span) -> int:
     return span[1] - span[0]
 

@@ -127,6 +127,28 @@ def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source:
 @pytest.mark.parametrize(
     ("source", "target"),
     [
+        ("la maison vient", "the BIG House come"),
+        ("La maison", "The BIG House"),
+        ("Maison", "BIG House"),
+        ("voilà", "Home"),
+    ],
+)
+def test_given_words_keep_their_capitals_in_a_corpus_that_writes_them_otherwise(
+    tmp_path: Path, source: str, target: str
+) -> None:
+    path = tmp_path / "text.cdec"
+    path.write_text(RULES)
+    glossary = Glossary({("maison",): (("BIG", "House"),), ("voilà",): (("Home",),)})
+    made = equipment(tmp_path, glossary, with_lm=False)
+    forms = {"big": ("big",), "house": ("house",), "home": ("home",)}
+    grammar = replace(made.grammar(str(path)), casing=Casing(forms, "en", capital_fragments=False))
+    translator = replace_texts(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
+    assert TextTranslator(translator).translate(source).text == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
         ("ទឹកផ្ទះល្អ។", "ទឹកHOUSEល្អ។"),
         ("ផ្ទះ​ល្អ ផ្ទះ", "HOUSEល្អ HOUSE"),
         ("ផ្ទះស្រុក", "HOUSELAND"),
