@@ -2,8 +2,8 @@
 
 TBX files [ISO 30042] may be of any dialect: older ones use `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
 newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
-file that declares entities is refused. The document type that old files name is not fetched. Terms that a TBX file
-marks as deprecated, superseded, obsolete or forbidden are rejected.
+file that declares entities is refused. The document type that old files name is not fetched. Terms that a file marks as
+deprecated, superseded, obsolete or forbidden are rejected.
 """
 
 import csv
@@ -142,7 +142,8 @@ class Dictionary(OpenFiles):
     """Open dictionary file. As a context manager, it closes the file.
 
     TBX: each term of the source language is paired with each term of the target language in the same concept. CSV and
-    TSV: the first line names a source and a target column by language, or as `source` and `target`. Raises `InputError`
+    TSV: the first line names a source and a target column by language, or as `source` and `target`; a column such as
+    `status` may mark entries that must not be used. Raises `InputError`
     if the file cannot be opened or its first line does not name these columns, `UsageError` if its format is unknown.
     """
 
@@ -199,12 +200,14 @@ class Dictionary(OpenFiles):
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
         rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
         columns: tuple[int, int] | None = None
+        statuses: list[int] = []
         try:
             for row in rows:
                 if columns is None:
                     if not any(map(str.strip, row)):
                         continue
                     columns = self._named(row)
+                    statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
                     continue
                 if not any(map(str.strip, row)):
                     continue
@@ -214,6 +217,11 @@ class Dictionary(OpenFiles):
                     rejected.append((rows.line_num, problem, " ".join(row)))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
+                    marked = [row[k].strip() for k in statuses if k < len(row) and _NOT_TO_BE_USED.fullmatch(row[k])]
+                    if marked:
+                        problem = RejectionError(DEPRECATED_TERM, f"the entry {source!r} is marked as {marked[0]}")
+                        rejected.append((rows.line_num, problem, " ".join(row)))
+                        continue
                     yield rows.line_num, source, target
         except csv.Error as error:
             raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error

@@ -35,7 +35,7 @@ MOST_LINE_BYTES = 1 << 28
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 18
 _COMPRESSED_BLOCK = 1 << 14
-_HEAD_BYTES = 16
+_HEAD_BYTES = 512
 _XZ_MEMORY = 128 << 20
 """Memory limit for the dictionary of an xz file. `xz -9` needs half of it."""
 
@@ -87,6 +87,7 @@ _NO_TEXT = {
     b"SQLite format 3\0": "an SQLite database",
 }
 """Magic numbers of files that are not text, with the names of their types."""
+_TAR, _TAR_AT = b"ustar", 257
 
 
 def kind_of_data(head: bytes) -> str | None:
@@ -97,6 +98,8 @@ def kind_of_data(head: bytes) -> str | None:
     compression = _compression_of(head)
     if compression is not None:
         return f"{compression.name} data"
+    if head[_TAR_AT:].startswith(_TAR):
+        return "a tar archive"
     return next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
 
 
@@ -128,11 +131,24 @@ def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAUL
             check_text(head, name)
         rest = iter(lambda: read(_COMPRESSED_BLOCK if compression else _BLOCK), b"")
         if compression:
-            yield from _decompressed(chain([head], rest), name, compression, limits)
+            yield from _without_archive(_decompressed(chain([head], rest), name, compression, limits), name)
         elif head:
             yield from chain([head], rest)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _without_archive(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Yield the blocks. Raises `InputError` if they begin like an archive, as those of a `.tar.gz` do."""
+    head = b""
+    for block in blocks:
+        head += block
+        if len(head) >= _HEAD_BYTES:
+            break
+    check_text(head, name)
+    if head:
+        yield head
+    yield from blocks
 
 
 def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression, limits: Limits) -> Iterator[bytes]:
@@ -143,6 +159,9 @@ def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression,
     for block in pieces(blocks, compression.bytes_at_once):
         packed += len(block)
         pending += block
+        if member is None and packed > len(block) and compression.padded:
+            # Zeros after the last member may go on from block to block.
+            pending = pending.lstrip(b"\0")
         while pending:
             if member is None:
                 if len(pending) < len(magic):

@@ -26,6 +26,7 @@ from typing import Annotated, NamedTuple
 import regex
 import typer
 
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.detokenizer import NO_BREAK
 from hierogram.daemon.text.languages import language_of
 from hierogram.daemon.text.lines import write_lines
@@ -160,6 +161,15 @@ def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
         yield (f"| {script} | {len(some)} | {lines:,} | {mean:.1f} % | {lowest.share:.1f} % ({lowest.name}) | {torn} |")
 
 
+def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
+    """Yield the round trips of texts; name those whose language needs a package that is not installed."""
+    for text, language in languages.items():
+        try:
+            yield round_trip(text, language)
+        except UsageError as error:
+            print(f"{text.name} is left out: {error}", file=sys.stderr)
+
+
 @app.command()
 def joined(
     paths: Annotated[list[Path], typer.Argument(exists=True, help="Files with their language as suffix, or a folder.")],
@@ -167,7 +177,7 @@ def joined(
     """Print the number of lines unchanged by tokenizing and detokenizing: by file, or by script."""
     for path in paths:
         if path.is_dir():
-            print("\n".join(by_script(round_trip(text, language) for text, language in languages_in(path).items())))
+            print("\n".join(by_script(_round_trips(languages_in(path)))))
         else:
             found = round_trip(path, path.suffix[1:])
             print(f"{path.name:12} {found.share:6.2f} % of {found.lines:,} lines")

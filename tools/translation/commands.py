@@ -1,7 +1,8 @@
 """Commands for translating and parsing, and for building their inputs: translate, tune, lm, parse."""
 
 import sys
-from collections.abc import Sequence
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def translate(
     passed through. Standard input is translated line by line, with the newest grammar of the store.
     """
     from hierogram.daemon.library.texts import Decoder
-    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text, read_sentences, without_mark
+    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.text_translator import TOKENS
 
     with ExitStack() as stack, interruptible("the rest was not translated"):
@@ -111,10 +112,8 @@ def translate(
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not wanted.html:
             # Translate each line as soon as it is read.
-            for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
-                line = without_mark(typed).decode(errors="replace").rstrip("\r\n")
+            for number, line in enumerate(_typed_lines(), 1):
                 if number == 1:
-                    check_text(typed, STANDARD_INPUT_NAME)
                     note_text(side, STANDARD_INPUT_NAME, [line], options.tokenized)
                 writer.write(number, decoder.translate(line, wanted.best, format=format))
             return
@@ -129,6 +128,29 @@ def translate(
                 shown.update(number, len(lines), number)
         if wanted.output != STANDARD:
             note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+
+
+def _typed_lines() -> Iterator[str]:
+    """Yield the lines of standard input. Raises `InputError` if the first one shows that they are not UTF-8 text.
+
+    Other bytes that are not UTF-8 are replaced, with a note for the first line that has them.
+    """
+    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
+
+    noted = False
+    for number, typed in enumerate(iter(sys.stdin.buffer.readline, b""), 1):
+        if number == 1:
+            check_text(typed, STANDARD_INPUT_NAME)
+            if typed.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                raise InputError(f"{STANDARD_INPUT_NAME}: holds UTF-16: convert it first: iconv -f UTF-16 -t UTF-8")
+        try:
+            text = typed.decode()
+        except UnicodeDecodeError:
+            text = typed.decode(errors="replace")
+            if not noted:
+                note(f"{STANDARD_INPUT_NAME}: line {number}: is not UTF-8: other bytes are translated as U+FFFD")
+            noted = True
+        yield text.lstrip("\ufeff").rstrip("\r\n")
 
 
 def _tell(decoder: "Decoder") -> None:

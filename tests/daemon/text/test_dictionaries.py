@@ -133,6 +133,17 @@ def test_the_rejection_of_a_term_names_it_and_its_status(hierogram: Run, tmp_pat
     assert "a.tbx:1: deprecated-term: the term 'disdire' is marked as deprecatedTerm-admn-sts" in done.err
 
 
+def test_entries_that_a_column_marks_as_not_to_be_used_are_rejected(tmp_path: Path) -> None:
+    two, sound = ("en", "it"), [("open", "aprire"), ("file", "archivio")]
+    for name, content in (
+        ("a.csv", "source,target,status\nopen,aprire,\nshut,chiudere,deprecated\nfile,archivio,preferred\n"),
+        ("b.csv", "Administrative Status,en,it\n,open,aprire\nForbidden,shut,chiudere\napproved,file,archivio\n"),
+        ("c.tsv", "en\tit\tnote\tusage\nopen\taprire\tobsolete\t\nshut\tchiudere\t\tdo not use\nfile\tarchivio\n"),
+        ("d.csv", "en,it,en_status,it_status\nopen,aprire,,\nshut,chiudere,ok,superseded\nfile,archivio,x,y\n"),
+    ):
+        assert entries(tmp_path / name, content, two) == (sound, ["deprecated-term"])
+
+
 def test_columns(tmp_path: Path) -> None:
     two = ("fr", "en")
     for name, content in (

@@ -5,6 +5,8 @@ import gzip
 import io
 import lzma
 import re
+import tarfile
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -115,6 +117,30 @@ def test_an_xz_file_that_needs_too_much_memory_is_refused() -> None:
 def test_archives_and_documents_are_named_and_refused(head: bytes, kind: str) -> None:
     with pytest.raises(InputError, match=f"f: holds {kind}.*, not text: unpack or convert it first"):
         read_all(head + b"more\n")
+
+
+def tar_of(content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        member = tarfile.TarInfo("corpus/news.fr")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])
+def test_tar_archives_are_named_and_refused_compressed_or_not(compress: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(InputError, match="f: holds a tar archive, not text"):
+        read_all(compress(tar_of(b"la maison\n" * 100)))
+
+
+def test_what_is_compressed_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="f: holds bzip2 data, not text"):
+        read_all(gzip.compress(bz2.compress(b"la maison\n")))
+
+
+def test_zeros_behind_compressed_data_may_be_longer_than_a_block() -> None:
+    assert read_all(gzip.compress(b"a\n") + bytes(100_000)) == [b"a"]
 
 
 @pytest.mark.parametrize("content", [b"BZh\n", b"PK\n", b"SQLite format 3\n", b"Rar!\n", b"%PDF\n"])

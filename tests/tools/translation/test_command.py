@@ -145,6 +145,37 @@ def test_compressed_standard_input_is_refused_by_translate(
     assert "<stdin>: holds gzip data, not text: unpack or convert it first" in ran.err
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_on_standard_input_is_refused(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    typed = io.BytesIO("\ufeffmaison\n".encode(encoding))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+    assert (ran.code, ran.out) == (3, "")
+    assert "<stdin>: holds UTF-16: convert it first" in ran.err
+
+
+def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = io.BytesIO("maison\n\ufffd\n".encode() + "été\nété\n".encode("latin-1"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == 4
+    assert ran.err.count("is not UTF-8") == 1
+    assert "<stdin>: line 3: is not UTF-8" in ran.err
+
+
+def test_a_byte_order_mark_on_standard_input_is_no_word(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for options in ((), ("--html",)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfmaison\n")))
+        assert hierogram("translate", str(grammar_file(tmp_path)), "-", *options).out == "house\n"
+
+
 def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: Path) -> None:
     mark = "\ufeff"
     (tmp_path / "in").write_text(mark + "maison\n")
