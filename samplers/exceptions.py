@@ -1,5 +1,7 @@
 """Errors of the samplers."""
 
+from collections.abc import Sequence
+
 
 class SamplerError(Exception):
     """Base of all errors that samplers raise."""
@@ -18,7 +20,15 @@ class ForestTooLargeError(SamplerError):
 
 
 class DerivationError(SamplerError, ValueError):
-    """An encoded derivation does not fit its forest."""
+    """Encoded derivations do not fit their pairs.
+
+    `pairs` are their indices in the batch, as far as they are known, and `reason` says the same of each of them.
+    """
+
+    def __init__(self, message: str, pairs: Sequence[int] = (), reason: str = "") -> None:
+        super().__init__(message)
+        self.pairs = tuple(pairs)
+        self.reason = reason or message
 
 
 class KeyCollisionError(SamplerError):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, SIZE, RuleTable
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.fragments import source_terminals_of, target_terminals_of
@@ -25,8 +26,8 @@ class ChainState(NamedTuple):
     averages: Averages = NO_AVERAGES
 
 
-class CountsError(RuntimeError):
-    """A count fell below zero because the derivations and the rule table do not match."""
+class CountsError(SamplerError, RuntimeError):
+    """Derivations and the rule table do not match, or the rule table is damaged."""
 
 
 class SweepInfo(NamedTuple):

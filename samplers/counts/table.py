@@ -16,6 +16,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, close_gap, mask_of, probe
 from hierogram.samplers.counts.models import Model, tables_of
 from hierogram.samplers.forests.fragments import length_of
+from hierogram.samplers.grammar.sizes import length_of as packed_length
 
 KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1
@@ -133,13 +134,16 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count; a row must be free. Returns False if the count fell below 0."""
+    """Add `change` to a rule's count; a row must be free. Returns False for a negative count, which becomes 0."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = tag_of(key_high)
         table.totals[ROWS] += 1
     before = np.int64(table.rows[row, COUNT])
-    after = before + change
+    sound = before + change >= 0
+    # The model's tables have no entries for negative counts.
+    after = max(before + change, 0)
+    change = after - before
     table.rows[row, COUNT] = np.uint64(after)
     length = length_of(size)
     table.totals[TOKENS] += change
@@ -148,7 +152,7 @@ def add(table, model, key_high, key_low, size, change):
     if after == 0:
         _vacate(table, row)
         table.totals[ROWS] -= 1
-    return after >= 0
+    return sound
 
 
 @njit
@@ -209,7 +213,12 @@ def fill_table(
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
 ) -> RuleTable:
-    """Return the table with `counts` added. Raises `ValueError` if a count falls below zero."""
+    """Return the table with `counts` added.
+
+    Raises `ValueError` if a count falls below zero, a rule is longer than the table allows, or a key is (0, 0).
+    """
+    if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
+        raise ValueError("a rule is longer than its pair can make it, or has no key: the counts are damaged")
     table = with_room(table, len(counts))
     if not _add_all(table, model, keys, counts, sizes):
         raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import get_number, put_number
+from hierogram.samplers.forests.derivations import get_number, is_variable, put_number
 from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.numbers import (
@@ -69,10 +69,15 @@ class Averages(NamedTuple):
     floor: NDArray[np.int64]
 
 
+def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
+    """Return the number of slots of each pair."""
+    return _SLOTS + _SLOTS_A_RULE * np.diff(batch.derivation_rules)
+
+
 def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Averages:
     """Return empty averages. `slots` int64[P] overrides the default number of slots of each pair."""
     if slots is None:
-        slots = _SLOTS + _SLOTS_A_RULE * np.diff(batch.derivation_rules)
+        slots = slots_of_pairs(batch)
     first = np.concatenate(([0], np.cumsum(slots)))
     taken, filled, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
     total = np.zeros((batch.size, CLASSES), np.int64)
@@ -122,15 +127,13 @@ def decode_fragment(v, view, stack, content, first, last):
         depth -= 1
         x = stack[depth]
         value, position = get_number(content, position, last)
-        if value < 0 or value >> 1 >= np.int64(view.node[x]["degree"]):
+        if not is_variable(value, view.node[x]):
             return False
         view.cut[x] = value & 1
         if value & 1:
             if value != 1:
                 return False
             continue
-        if not view.node[x]["free"]:
-            return False
         view.edge[x] = value >> 1
         depth = push_tails(x, view, stack, depth)
     return position == last
@@ -162,7 +165,8 @@ def class_of(nonterminals):
 
 
 @njit_inline
-def _slots_of(size):
+def slots_of(size):
+    """Return the slots that a fragment of `size` bytes takes."""
     return (np.int64(size) + BYTES_A_SLOT - 1) // BYTES_A_SLOT
 
 
@@ -180,7 +184,7 @@ def _has_room(averages, pair, slots):
 @njit
 def put_entry(averages, pair, hashes, root, sums, shared, fragment):
     """Append an entry with `sums` (uses, missed) and `fragment` uint8. Returns whether there was room."""
-    slots = _slots_of(len(fragment))
+    slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
     entry = averages.entry[averages.first[pair] + averages.taken[pair]]
@@ -225,7 +229,7 @@ def _close_up(averages, pair):
                 averages.content[begin + start + byte] = averages.content[begin + entry["start"] + byte]
             entry["start"] = start
             averages.entry[first + kept] = entry
-        filled += _slots_of(entry["size"])
+        filled += slots_of(entry["size"])
         kept += 1
     averages.taken[pair] = kept
     averages.filled[pair] = filled
@@ -263,7 +267,7 @@ def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
 
     The floor bounds the earlier uses of the rule.
     """
-    slots = _slots_of(len(fragment))
+    slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         _prune(averages, pair)
     while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:

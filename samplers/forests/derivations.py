@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.forest import Forests, push_tails, view_pair
@@ -51,7 +51,10 @@ def put_number(buffer, position, value):
 
 @njit
 def get_number(buffer, position, end):
-    """Return the varint at `position` and the position after it; (-1, position) if the bytes are truncated."""
+    """Return the varint at `position` and the position after it.
+
+    Returns (-1, position) if the bytes are truncated or not the shortest form of a number, which `put_number` writes.
+    """
     value = 0
     shift = 0
     while position < end and shift < _MOST_BITS:
@@ -59,9 +62,18 @@ def get_number(buffer, position, end):
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < _MORE:
-            return value, position
+            return value if byte > 0 or shift == 0 else -1, position
         shift += 7
     return -1, position
+
+
+@njit_inline
+def is_variable(value, node):
+    """Return whether a number encodes values that the variables of a node can have: 2·edge + cut.
+
+    The cut is 1 where it is not free, at the root above all: samplers look for the head of a rule up to a cut node.
+    """
+    return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
 
 @njit
@@ -91,20 +103,21 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 
 @njit
-def _decode_states(forests, offsets, buffer, edge, cut):
-    """Return the first pair whose bytes do not match its forest, or -1."""
+def _decode_states(forests, offsets, buffer, edge, cut, wrong):
+    """Decode all variables, and mark the pairs whose bytes do not match their forest in `wrong`."""
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
         end = offsets[pair + 1]
-        for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+        v = forests.node_offset[pair]
+        last = forests.node_offset[pair + 1]
+        while v < last:
             value, position = get_number(buffer, position, end)
-            if value < 0 or value >> 1 >= np.int64(forests.node[v]["degree"]):
-                return pair
+            if not is_variable(value, forests.node[v]):
+                break
             edge[v] = value >> 1
             cut[v] = value & 1
-        if position != end:
-            return pair
-    return -1
+            v += 1
+        wrong[pair] = v < last or position != end
 
 
 @njit
@@ -120,7 +133,7 @@ def decode_tree(view, content, first, last, stack):
         depth -= 1
         v = stack[depth]
         value, position = get_number(content, position, last)
-        if value < 0 or value >> 1 >= np.int64(view.node[v]["degree"]):
+        if not is_variable(value, view.node[v]):
             return False
         view.edge[v] = value >> 1
         view.cut[v] = value & 1
@@ -147,10 +160,17 @@ def encode_trees(batch: Batch, state: State) -> Blobs:
 def decode_states(forests: Forests, blobs: Blobs) -> State:
     """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their pair's forest."""
     state = empty_state(forests)
-    wrong = _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut)
-    if wrong >= 0:
-        raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its forest")
+    wrong = np.zeros(forests.pairs, np.bool_)
+    _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut, wrong)
+    if wrong.any():
+        raise misfit("derivation", "does not fit its forest", wrong)
     return state
+
+
+def misfit(part: str, how: str, wrong: NDArray[np.bool_]) -> DerivationError:
+    """Return the error for the pairs whose `part` is wrong, bool[P]; the message names the first of them."""
+    pairs = np.flatnonzero(wrong).tolist()
+    return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {how}", pairs, f"its {part} {how}")
 
 
 def empty_state(forests: Forests) -> State:

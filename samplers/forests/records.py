@@ -23,15 +23,19 @@ from hierogram.samplers.forests.averages import (
     expected_uses,
     mean_uses,
     put_entry,
+    slots_of,
+    slots_of_pairs,
 )
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.derivations import empty_state, get_number, put_number
+from hierogram.samplers.forests.derivations import empty_state, get_number, misfit, put_number
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES
+from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
+_MOST_STORED, _MOST_BYTES = 0xFFFFFFFF, 0xFFFF
+"""Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
 _ENTRY_BYTES = 16
 """Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
 
@@ -252,39 +256,79 @@ def write_averages(averages: Averages) -> Blobs:
 
 
 @njit
+def _fits(view, content, first, last, slots, left, stack):
+    """Return whether bytes first..last are a record of the pair's averages, with room in its `slots`.
+
+    A sweep credits each node of a tree with up to one use, which bounds the totals, and the total of a class includes
+    the uses of its entries. `left` int64[CLASSES] is scratch memory.
+    """
+    sweeps, floor, position = _begin(content, first, last)
+    if position < 0 or sweeps >= MOST_SWEEPS or floor > _MOST_STORED:
+        return False
+    most = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
+    for k in range(CLASSES):
+        left[k], position = get_number(content, position, last)
+        if left[k] < 0 or left[k] > most:
+            return False
+        most -= left[k]
+    while position < last:
+        root, sums, _, start, position = _next(content, position, last)
+        if position < 0 or sums[0] > _MOST_STORED or sums[1] > _MOST_STORED:
+            return False
+        slots -= slots_of(position - start)
+        if slots < 0 or position - start > _MOST_BYTES:
+            return False
+        if not decode_fragment(root, view, stack, content, start, position):
+            return False
+        of_class = _class_of(content, start, position)
+        left[of_class] -= sums[0]
+        if left[of_class] < 0:
+            return False
+    return True
+
+
+@njit
+def _check(batch, state, slots, records, left, stack, wrong):
+    """Mark the pairs whose records do not match their forest in `wrong`."""
+    for pair in range(len(records.offsets) - 1):
+        first, last = records.offsets[pair], records.offsets[pair + 1]
+        view = view_pair(batch, state, pair)
+        wrong[pair] = first < last and not _fits(view, records.content, first, last, slots[pair], left, stack)
+
+
+@njit
 def _read(averages, batch, state, records, stack, work):
-    """Fill the averages from the records. Returns the first pair whose record does not match its forest, or -1."""
+    """Fill the averages from records that match their forests."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        sweeps, floor, position = _begin(records.content, first, last)
-        if position < 0 or _after_totals(records.content, position, last) < 0:
-            return pair
-        averages.sweeps[pair] = sweeps
-        averages.floor[pair] = floor
+        averages.sweeps[pair], averages.floor[pair], position = _begin(records.content, first, last)
         for k in range(CLASSES):
             averages.total[pair, k], position = get_number(records.content, position, last)
-        while 0 <= position < last:
+        while position < last:
             root, sums, shared, start, position = _next(records.content, position, last)
-            if position < 0 or not decode_fragment(root, view, stack, records.content, start, position):
-                return pair
+            decode_fragment(root, view, stack, records.content, start, position)
             work.registers[0]["epoch"] += 1
             make_summary(root, view, work)
             hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
-            if not put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position]):
-                return pair
-        if position < 0:
-            return pair
-    return -1
+            put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position])
+
+
+def check_records(batch: Batch, records: Blobs) -> None:
+    """Raise `DerivationError` if bytes are not the record of their pair, as `write_averages` writes it."""
+    wrong = np.zeros(batch.size, np.bool_)
+    left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
+    _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, left, stack, wrong)
+    if wrong.any():
+        raise misfit("averages", "do not fit its forest", wrong)
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
+    check_records(batch, records)
     averages = empty_averages(batch)
     stack = np.empty(batch.most_nodes + 1, np.int64)
-    wrong = _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch))
-    if wrong >= 0:
-        raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its forest")
+    _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch))
     return averages

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.derivations import misfit
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
 from hierogram.samplers.itg.batch import ItgBatch
@@ -174,13 +174,14 @@ def _pack(derivations, offsets, content):
 
 
 @njit
-def _unpack(batch, offsets, content, derivations, nodes):
-    """Decode all derivations; returns the first pair whose bytes are not a derivation of its words, or -1."""
+def _unpack(batch, offsets, content, derivations, nodes, wrong):
+    """Decode all derivations, and mark the pairs whose bytes are not a derivation of their words in `wrong`."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]
         if length > derivations.offset[pair + 1] - first:
-            return pair
+            wrong[pair] = True
+            continue
         derivations.length[pair] = length
         for at in range(length):
             derivations.rules[first + at] = content[offsets[pair] + at]
@@ -188,9 +189,7 @@ def _unpack(batch, offsets, content, derivations, nodes):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length == 0 and n + m == 0:
             continue
-        if not lay_out(derivations.rules[first:], length, nodes) or not fits(batch, pair, nodes, length):
-            return pair
-    return -1
+        wrong[pair] = not lay_out(derivations.rules[first:], length, nodes) or not fits(batch, pair, nodes, length)
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
@@ -200,7 +199,8 @@ def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
     """
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
-    wrong = _unpack(batch, blobs.offsets, blobs.content, derivations, nodes)
-    if wrong >= 0:
-        raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its words")
+    wrong = np.zeros(batch.size, np.bool_)
+    _unpack(batch, blobs.offsets, blobs.content, derivations, nodes, wrong)
+    if wrong.any():
+        raise misfit("derivation", "does not fit its words", wrong)
     return derivations

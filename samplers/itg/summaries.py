@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import class_of, error_variance, expected_uses, mean_uses
-from hierogram.samplers.forests.derivations import get_number, put_number
+from hierogram.samplers.forests.derivations import get_number, misfit, put_number
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch, place_in
@@ -258,31 +258,76 @@ def _has_rule(batch, pair, at):
 
 
 @njit
+def _entries_of(batch, pair, content, position, last):
+    """Return the number of entries of a pair's record, or -1 if the bytes are not one.
+
+    The positions ascend, and the uses are not more than the rules of as many derivations as sweeps.
+    """
+    sweeps, position = get_number(content, position, last)
+    if sweeps < 1 or sweeps >= MOST_SWEEPS:
+        return -1
+    words = batch.source_offset[pair + 1] - batch.source_offset[pair]
+    words += batch.target_offset[pair + 1] - batch.target_offset[pair]
+    left = sweeps * (2 * words - 1)
+    number = 0
+    before, end = first_place(batch, pair), first_place(batch, pair + 1)
+    while position < last:
+        at, uses, position = next_entry(content, position, last, before, end)
+        if at < 0 or (at == before and number > 0) or not _has_rule(batch, pair, at):
+            return -1
+        left -= uses
+        if left < 0:
+            return -1
+        before = at
+        number += 1
+    return number
+
+
+@njit
+def _check(batch, records, first, wrong):
+    """Return the number of entries of all records of the pairs from `first` on; marks the wrong ones in `wrong`."""
+    number = 0
+    for k in range(len(records.offsets) - 1):
+        position, last = records.offsets[k], records.offsets[k + 1]
+        if position == last:
+            continue
+        entries = _entries_of(batch, first + k, records.content, position, last)
+        wrong[k] = entries < 0
+        number += entries
+    return number
+
+
+@njit
 def _read(batch, records, averages):
-    """Decode all records; returns the first pair whose record does not fit it, or -1."""
+    """Decode records that fit their pairs."""
     for pair in range(len(records.offsets) - 1):
         position, last = records.offsets[pair], records.offsets[pair + 1]
         if position == last:
             continue
-        sweeps, position = get_number(records.content, position, last)
-        if sweeps < 1:
-            return pair
-        averages.sweeps[pair] = sweeps
+        averages.sweeps[pair], position = get_number(records.content, position, last)
         at, end = first_place(batch, pair), first_place(batch, pair + 1)
         while position < last:
             at, uses, position = next_entry(records.content, position, last, at, end)
-            if at < 0 or not _has_rule(batch, pair, at):
-                return pair
             averages.uses[at] = uses
-    return -1
+
+
+def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
+    """Return the number of entries in the records of the pairs from `first` on.
+
+    Raises `DerivationError` if a record does not fit its pair.
+    """
+    wrong = np.zeros(records.size, np.bool_)
+    number = int(_check(batch, records, first, wrong))
+    if wrong.any():
+        raise misfit("averages", "do not fit its words", wrong)
+    return number
 
 
 def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
     """Return the averages that `write_averages` wrote; raises `DerivationError` if a record does not fit its pair."""
+    check_records(batch, records)
     averages = empty_averages(batch)
-    wrong = _read(batch, records, averages)
-    if wrong >= 0:
-        raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its words")
+    _read(batch, records, averages)
     return averages
 
 
@@ -366,26 +411,6 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
 
 
 @njit
-def _count_entries(batch, records, first):
-    """Count the entries of all records; returns the first pair whose record does not fit, or -1."""
-    number = 0
-    for k in range(len(records.offsets) - 1):
-        position, last = records.offsets[k], records.offsets[k + 1]
-        if position == last:
-            continue
-        sweeps, position = get_number(records.content, position, last)
-        if sweeps < 1:
-            return number, k
-        at, end = first_place(batch, first + k), first_place(batch, first + k + 1)
-        while position < last:
-            at, _, position = next_entry(records.content, position, last, at, end)
-            if at < 0 or not _has_rule(batch, first + k, at):
-                return number, k
-            number += 1
-    return number, -1
-
-
-@njit
 def _list_records(batch, records, first, words, found, left_out):
     """List the counted rules of all records; returns their number and adds the uncounted uses to `left_out`."""
     taken = 0
@@ -449,10 +474,7 @@ def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[Ru
     DerivationError
         A record does not fit its pair.
     """
-    number, wrong = _count_entries(batch, records, first)
-    if wrong >= 0:
-        raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its words")
-    found = _room(number)
+    found = _room(check_records(batch, records, first))
     left_out = np.zeros(CLASSES, np.int64)
     taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found, left_out)
     return RuleUses(*(column[:taken] for column in found)), left_out

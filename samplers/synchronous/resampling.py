@@ -45,11 +45,13 @@ REGISTERS = np.dtype(
         ("credited", np.int64),
         ("encoded", np.int64),
         ("lost", np.int64),
+        ("below_zero", np.int64),
     ]
 )
 """Registers of a worker: number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair
 and how many have their counts read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if
-this sweep averages the pair; rules credited, bytes of their fragments, and uses lost for lack of fragment space."""
+this sweep averages the pair; rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if
+a customer of the pair was to be removed from a rule that has none."""
 
 STATISTICS = np.dtype(
     [
@@ -214,6 +216,7 @@ def begin_pair(work):
     work.registers[0]["stamp"] += 1
     work.registers[0]["met"] = 0
     work.registers[0]["counted"] = 0
+    work.registers[0]["below_zero"] = 0
     forget_summaries(work)
 
 
@@ -305,10 +308,16 @@ def add_rules(rules, size, at):
 
 @njit_inline
 def remove_rules(rules, size, at):
-    """Remove a customer from each of the first `size` rules."""
+    """Remove a customer from each of the first `size` rules.
+
+    A rule without customers, as in a table that does not belong to the derivations, is left as it is and noted.
+    """
     for k in range(size):
         rule = at.work.rule[np.int64(rules[k])]
         count = rule["count"]
+        if count <= 0:
+            at.work.registers[0]["below_zero"] = 1
+            continue
         rule["count"] = count - 1
         of_length = at.work.by_length[rule["length"]]
         of_length["tokens"] -= 1
@@ -519,7 +528,7 @@ def fetch_rows(first, room, table, work):
 def hand_over(direct, at):
     """Write the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
     work = at.work
-    sound = True
+    sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["met"]):
         rule = work.rule[number]
         change = rule["count"] - rule["base"]
