@@ -33,6 +33,7 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar.occurrences import Occurrences
 from hierogram.storage.grammar.rules import Grammar, status
 from hierogram.storage.grammar.runs import LearningRuns
+from hierogram.storage.pairs.damaged import DamagedPairs
 from hierogram.storage.pairs.ingest import Ingest
 from hierogram.storage.pairs.pairs import Pairs
 from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
@@ -89,7 +90,10 @@ def _create(engine: Engine, settings: Settings | None) -> None:
     copy_log(engine)
 
 
-class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events, Exports):
+class Store(
+    Pairs, DamagedPairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events,
+    Exports,
+):  # fmt: skip
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
     Each method runs in one transaction. Methods may be called from several threads. All methods raise

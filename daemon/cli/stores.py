@@ -175,6 +175,7 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),
+        *([(f"{kind.many} set aside", f"{now.damaged:,}: run `hierogram repair`")] if now.damaged else []),
         *([("files set apart", f"{now.failed_files:,}")] if now.failed_files else []),
         *([("webhooks", f"{failed:,} events not delivered")] if (failed := now.deliveries.get("failed", 0)) else []),
         *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB beside the file")]),

@@ -96,6 +96,7 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
     elif done.changed:
         print("this would change, nothing was changed:" if dry_run else "repaired:")
     for number, what in (
+        (done.put_back, f"{one} no longer set aside|{many} no longer set aside"),
         (done.going_on, f"{one} goes on from its derivation|{many} go on from their derivations"),
         (done.resampled, f"time of a {one}'s last sampling corrected|times of {many}' last sampling corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
@@ -120,6 +121,10 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
         print(
             f"  {plural(len(done.begun_anew), 'pair')} without a readable derivation, to be learned anew: {named}{rest}"
         )
+    if done.aligned_again:
+        named = ", ".join(map(str, done.aligned_again[:_NAMED]))
+        rest = ", …" if len(done.aligned_again) > _NAMED else ""
+        print(f"  {plural(len(done.aligned_again), 'pair')} without a readable alignment, to be aligned: {named}{rest}")
     for problem in done.left[:_NAMED]:
         print(f"not repaired: {problem}")
     if len(done.left) > _NAMED:

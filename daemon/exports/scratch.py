@@ -265,20 +265,19 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
 def _recounted(
     snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Heard | None
 ) -> Blocks:
-    """Yield the rules of a corpus's pairs with their counts, block by block of pairs."""
+    """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
     # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.kind import Drawn
-    from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
+    from hierogram.daemon.learning.kinds.stored import load_sound
+    from hierogram.samplers.grammar.columns import no_blobs
 
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        loaded = kind_of(settings).load(rows, settings)
-        trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+        sound, (loaded, state, averages, _) = load_sound(rows, settings)
         drawn = counted is Counted.DRAWN
-        records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
-        rules = loaded.rule_deltas(None, Drawn(trees, records), settings)
+        records = no_blobs(len(sound)) if drawn else averages
+        rules = loaded.rule_deltas(None, Drawn(loaded.trees(state), records), settings)
         pairs += len(rows)
         if heard:
             heard(pairs)
@@ -391,14 +390,17 @@ class _Text:
         import numpy as np
 
         # A late import, since it loads the compiled samplers.
-        from hierogram.daemon.learning.kinds.pairs import load_pairs
+        from hierogram.daemon.learning.kinds.pairs import ForestPairs
+        from hierogram.daemon.learning.kinds.stored import load_sound
         from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
 
         self._least, self._settings = least, snapshot.settings()
         self._met = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = no_ngrams(sum(snapshot.status().pairs.values()))
         for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-            batch = load_pairs(rows, self._settings).batch
+            loaded = load_sound(rows, self._settings)[1].loaded
+            assert isinstance(loaded, ForestPairs)
+            batch = loaded.batch
             self._ngrams = add_ngrams(self._ngrams, batch)
             different, times = np.unique(self._of(batch).keys % np.uint64(_BUCKETS), return_counts=True)
             self._met[different] = np.minimum(self._met[different] + times, _TWICE)
@@ -466,25 +468,24 @@ def _pair_uses(
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
     Rules are those of derivations, if `counted` says which, and those of compositions of a text. Pairs are those with
-    an id
-    above `after`.
+    an id above `after`. Damaged pairs are left out.
     """
     import numpy as np
 
     # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
-    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.daemon.learning.kinds.stored import load_sound
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
     from hierogram.samplers.counts.texts import link_texts, number_texts, taken
-    from hierogram.samplers.forests.derivations import decode_states, empty_state
+    from hierogram.samplers.forests.derivations import empty_state
     from hierogram.samplers.forests.records import fragments_of
-    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
+    from hierogram.samplers.grammar.columns import no_blobs
 
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus, after):
-        loaded = kind_of(settings).load(rows, settings)
+        sound, (loaded, state, averages, _) = load_sound(rows, settings)
         # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
@@ -493,10 +494,8 @@ def _pair_uses(
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
         if counted is not None:
-            current = join_blobs([row.current or b"" for row in rows])
-            drawn = counted is Counted.DRAWN
-            records = no_blobs(len(rows)) if drawn else join_blobs([row.averages or b"" for row in rows])
-            fragments, state = fragments_of(records), decode_states(batch.forests, current)
+            records = no_blobs(len(sound)) if counted is Counted.DRAWN else averages
+            fragments = fragments_of(records)
             deltas = add_fragments(deltas, batch, fragments)
             found.append((fragment_links(deltas, batch, fragments), fragments.weights))
             # A pair without recorded averages has the expected uses of its present derivation.
@@ -504,9 +503,9 @@ def _pair_uses(
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(alone))
             found.append(_all_count(rule_links(deltas, batch, state, alone), ONE_USE))
         if counted is Counted.TRANSLATION:
-            everyone, smallest = np.ones(len(rows), np.bool_), empty_state(batch.forests)
+            everyone, smallest = np.ones(len(sound), np.bool_), empty_state(batch.forests)
             smallest.cut[:] = 1
-            deltas = add_minimal(deltas, batch, np.arange(len(rows)), 1)
+            deltas = add_minimal(deltas, batch, np.arange(len(sound)), 1)
             found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
         derived = len(found)
         if composed is not None:

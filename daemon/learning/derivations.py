@@ -3,7 +3,8 @@
 import time
 from typing import NamedTuple
 
-from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import RuleUse, Span
@@ -17,19 +18,22 @@ from hierogram.storage.records import PairRow, Settings
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
     """Return the pair's current derivation, top-down in source order, root rule first; empty if it has no derivation.
 
-    Raises `DerivationError` if the stored bytes do not fit the pair.
+    Raises `DamagedPairsError` if the pair cannot be read.
     """
-    return [] if row.current is None else kind_of(settings).show(row, settings)
+    if row.current is None and row.is_intact():
+        return []
+    load_stored([row], settings)
+    return kind_of(settings).show(row, settings)
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
     """Return the rules that the pair is expected to use, averaged over its sweeps, highest expected use first.
 
-    Raises `DerivationError` if the stored bytes do not fit the pair.
+    Raises `DamagedPairsError` if the pair cannot be read.
     """
-    if row.current is None:
+    if row.current is None and row.is_intact():
         return []
-    rules = count_rules_of([row], settings)
+    rules = load_stored([row], settings).rules(settings)
     expected = [
         Used(rules.sources.string(row), rules.targets.string(row), uses)
         for row, uses in enumerate(rules.expected_uses.tolist())

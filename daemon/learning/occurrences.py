@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.samplers.grammar.columns import join_blobs
+from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.storage.store import Store
 
 _PAIRS_A_TRANSACTION = 2_000
@@ -62,13 +61,16 @@ class IndexTurns:
 
 
 def _index_some(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs above an id; return the last id and the number indexed, or None if no pair is left."""
+    """Index up to `limit` pairs above an id; return the last id and the number indexed, or None if no pair is left.
+
+    Raises `DamagedPairsError`.
+    """
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None
     settings = store.settings()
-    loaded = kind_of(settings).load(rows, settings)
-    found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+    pairs = load_stored(rows, settings)
+    found = pairs.loaded.occurrences(pairs.state)
     ids = np.array([row.id for row in rows], np.int64)[found.pairs]
     keys = found.keys.view(np.int64)
     uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.verifying import Name, Report, RulesOfPart, recounted
 from hierogram.storage.checks.repair import Repair
@@ -17,14 +18,18 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 
 @dataclass(slots=True)
 class RepairReport:
-    """Numbers of repaired items. `begun_anew`: ids of pairs that lost their derivation or samples.
+    """Numbers of repaired items. `begun_anew`: ids of pairs that lost their derivation or samples. `aligned_again`: ids
+    of pairs that lost their alignment.
 
-    `going_on`: pairs that had a derivation but were marked as waiting. `resampled`:
+    `put_back`: pairs that had been set aside. `going_on`: pairs that had a derivation but
+    were marked as waiting. `resampled`:
     pairs whose last sampling time was unknown. `totals`: corrected totals of the
     store, before and after. `left`: remaining problems that cannot be repaired.
     """
 
     begun_anew: list[int] = field(default_factory=list)
+    aligned_again: list[int] = field(default_factory=list)
+    put_back: int = 0
     going_on: int = 0
     resampled: int = 0
     rules_corrected: int = 0
@@ -63,24 +68,47 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
 
 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
+    done.put_back = repairs.put_back()
     lost, done.going_on, done.resampled = repairs.repair_states()
+    done.begun_anew = lost
+    left_out = _repair_counts(repairs, snapshot, done, report)
+    if left_out is None:
+        # The recount included pairs whose alignments are deleted now.
+        left_out = _repair_counts(repairs, snapshot, done, report)
+    assert left_out is not None
+    done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
+    done.corpora_and_batches, done.totals = repairs.repair_totals(left_out)
+    done.left += repairs.problems()
+
+
+def _repair_counts(
+    repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None
+) -> tuple[float, ...] | None:
+    """Set the counts of rules and links to a recount; return the expected uses that no rule counts.
+
+    Returns None if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
+    """
     with recounted(snapshot, report) as recount:
+        links = [fault.pair_id for fault in recount.damaged_links]
+        alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
+        if links or alignments:
+            done.aligned_again = sorted({*done.aligned_again, *alignments, *repairs.link_again(links)})
+            repairs.align_again(alignments)
+            return None
         for stored in snapshot.rule_ranges():
             recount.hear_rules(stored)
-        unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
+        unreadable = [fault.pair_id for fault in recount.faults if fault.part == DERIVATION]
         repairs.begin_again(unreadable)
-        done.begun_anew = sorted({*lost, *unreadable})
-        unknown = [str(fault) for fault in recount.faults if fault.damaged]
+        done.begun_anew = sorted({*done.begun_anew, *unreadable})
+        done.left = [str(fault) for fault in recount.faults if fault.part == TEXTS]
         for part in recount.rule_parts():
-            unknown += _repair_rules(repairs, part, done)
-        unknown += recount.unreadable_links
+            done.left += _repair_rules(repairs, part, done)
+        done.left += recount.unreadable_links
         if not recount.unreadable_links:
             for differing in recount.link_parts():
                 done.aligner_counts += len(differing)
                 repairs.repair_aligner(_change_of(differing))
-    done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
-    done.corpora_and_batches, done.totals = repairs.repair_totals(recount.left_out)
-    done.left = unknown + repairs.problems()
+        return recount.left_out
 
 
 def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> list[str]:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Averages, Chain, Drawn, Loaded, State
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.daemon.learning.stored_links import withdrawal_of
 from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.counts.texts import taken, text_order
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
+from hierogram.samplers.grammar.columns import Blobs, no_blobs, part_of
 from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairColumns, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.store import Store
@@ -46,16 +47,8 @@ class ResidentBatch:
 
     @classmethod
     def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
-        """Load the pairs as stored. Pairs without a derivation get an initial state."""
-        kind = kind_of(settings)
-        loaded = kind.load(rows, settings)
-        stored = np.array([row.current is not None for row in rows], np.bool_)
-        states = [row.current or b"" for row in rows]
-        if not stored.all():
-            fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
-            states = [blob or own for blob, own in zip(states, fresh, strict=True)]
-        state = loaded.decode(join_blobs(states))
-        averages = join_blobs([row.averages or b"" for row in rows])
+        """Load the pairs as stored. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
+        loaded, state, averages, stored = load_stored(rows, settings)
         sweeps = np.array([row.sweep for row in rows], np.int64)
         kept = state.copy() if stored.any() else None
         return cls(rows, loaded, state, sweeps, kept, stored, averages, sweeps.copy(), settings)
@@ -144,16 +137,19 @@ class ResidentBatch:
         return Drawn(part_of(trees, first, last), records, self.committed[first:last])
 
 
-def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:
+def read_batches(
+    store: Store, states: list[str] | None = None, after_id: int = 0, sound: bool = False
+) -> Iterator[list[PairRow]]:
     """Yield batches of stored pairs with ids above `after_id` in id order, each as large as memory allows. If the
-    store's kind of grammar needs all pairs together, yield all pairs in any state as one batch.
+    store's kind of grammar needs all pairs together, yield all pairs in any state as one batch. If `sound`, pairs that
+    are set aside are left out.
     """
     whole = kind_of(store.settings()).whole
     batch: list[PairRow] = []
     words = 0
     after = 0 if whole else after_id
     while True:
-        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=None if whole else states)
+        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=None if whole else states, sound=sound)
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
             if batch and not whole and words + size > _WORDS_A_BATCH:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.stored import LINKS, Damage, DamagedPairsError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stems_of
 from hierogram.samplers.alignment.chain import MOST_FERTILITY
 from hierogram.samplers.alignment.prior_counts import (
@@ -20,6 +21,7 @@ from hierogram.samplers.alignment.prior_counts import (
     PriorCounts,
     counts_of_links,
 )
+from hierogram.samplers.counts.chain import CountsError
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, WordCounts
 from hierogram.storage.store import Store
 
@@ -56,6 +58,8 @@ class NamedCounts:
     """Aligner counts, indexed by the names of words and stems."""
 
     def __init__(self, counts: AlignerCounts) -> None:
+        if not _is_plausible(counts):
+            raise CountsError("the aligner's counts are damaged: run `hierogram repair`")
         self._linked: dict[str, list[tuple[str, int, int]]] = {}
         for source, target, forward, backward in counts.lexicon:
             self._linked.setdefault(source, []).append((target, forward, backward))
@@ -103,6 +107,18 @@ class NamedCounts:
                 )
             )
         return found[0], found[1]
+
+
+def _is_plausible(counts: AlignerCounts) -> bool:
+    """Return whether no count is negative and all jumps are within bounds, as the aligner's arrays need."""
+    return (
+        all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
+        and all(min(of_word) >= 0 for _, _, *of_word in counts.words)
+        and all(
+            direction in DIRECTIONS and abs(width) <= WIDEST_JUMP and count >= 0
+            for direction, width, count in counts.jumps
+        )
+    )
 
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
@@ -184,10 +200,38 @@ def _counts_of(both: tuple[Direction, Direction], links: Links, weight: NDArray[
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Return both directions' links of the pairs, concatenated."""
-    forward = np.frombuffer(b"".join(row.forward or b"" for row in rows), _LINK)
-    backward = np.frombuffer(b"".join(row.backward or b"" for row in rows), _LINK)
-    return forward.astype(np.int16), backward.astype(np.int16)
+    """Return both directions' links of the pairs, concatenated. Raises `DamagedPairsError` if they do not fit."""
+    sizes = np.array([(row.source.count(" ") + 1, row.target.count(" ") + 1) for row in rows], np.int64).reshape(-1, 2)
+    wrong = np.zeros(len(rows), np.bool_)
+    found = []
+    for blobs, own, other in (
+        ([row.forward or b"" for row in rows], sizes[:, 1], sizes[:, 0]),
+        ([row.backward or b"" for row in rows], sizes[:, 0], sizes[:, 1]),
+    ):
+        lengths = np.array(list(map(len, blobs)), np.int64)
+        wrong |= lengths != _LINK.itemsize * own
+        if not wrong.any():
+            links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
+            beyond = (links < -1) | (links >= np.repeat(other, own))
+            wrong[np.repeat(np.arange(len(rows)), own)[beyond]] = True
+            found.append(links)
+    if wrong.any():
+        if len(found) < len(DIRECTIONS) and not wrong.all():
+            # Links of other pairs were not looked at.
+            more = [damage for k in np.flatnonzero(~wrong).tolist() for damage in _damage_of([rows[k]])]
+        else:
+            more = []
+        damaged = [Damage(rows[k].id, "its links do not fit its words", LINKS) for k in np.flatnonzero(wrong).tolist()]
+        raise DamagedPairsError(sorted(damaged + more))
+    return found[0], found[1]
+
+
+def _damage_of(rows: Sequence[LinkRow]) -> list[Damage]:
+    try:
+        read_blobs(rows)
+    except DamagedPairsError as error:
+        return list(error.damaged)
+    return []
 
 
 def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:

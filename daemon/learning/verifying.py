@@ -16,16 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
+from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_stored
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.samplers.counts.texts import same_texts, taken
-from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import Matches, first_of_each_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, parts
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings, WordCounts
+from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, Settings, WordCounts
 from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
@@ -37,8 +36,6 @@ _RULES_AT_ONCE = 300_000
 """Number of rule rows that are compared together: stored rows plus recounted rows."""
 _COUNTS_AT_ONCE = 100_000
 _MOST_PROBLEMS = 20
-_UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
-"""Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
 
 Report = Callable[[int, int], None]
 Name = tuple[str, str, object]
@@ -66,35 +63,15 @@ class VerifyReport:
     human_links: int = 0
 
 
-class Fault(NamedTuple):
-    """Pair whose derivation or samples cannot be read, and the
-    reason. `damaged`: the pair itself cannot be read either.
-    """
-
-    pair_id: int
-    why: str
-    damaged: bool
-
-    def __str__(self) -> str:
-        return f"pair {self.pair_id}: {'it' if self.damaged else 'its derivation'} cannot be read: {self.why}"
-
-
-def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Fault]]:
-    """Count rules; if derivations do not fit, report each faulty pair and count the others."""
+def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Damage]]:
+    """Count rules; if pairs are damaged, report each of them and count the others."""
     try:
-        return [count_rules_of(rows, settings)], []
-    except _UNREADABLE as error:
-        if len(rows) == 1:
-            damaged = False
-            try:
-                kind_of(settings).load(rows, settings)
-            except _UNREADABLE:
-                damaged = True
-            return [], [Fault(rows[0].id, str(error), damaged)]
-    middle = len(rows) // 2
-    counted, faults = _recount_soundly(rows[:middle], settings)
-    more, more_faults = _recount_soundly(rows[middle:], settings)
-    return counted + more, faults + more_faults
+        return [load_stored(rows, settings).rules(settings)], []
+    except DamagedPairsError as error:
+        damaged = list(error.damaged)
+    wrong = {one.pair_id for one in damaged}
+    others = [row for row in rows if row.id not in wrong]
+    return ([load_stored(others, settings).rules(settings)] if others else []), damaged
 
 
 _RULE = np.dtype(
@@ -172,8 +149,9 @@ class RulesOfPart:
 class Recount:
     """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
 
-    `faults`: unreadable pairs. `unreadable_links`: descriptions of unreadable links. `left_out`: expected uses that no
-    rule counts, by number of nonterminals. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
+    `faults`: unreadable pairs. `damaged_links`: pairs with unreadable links, `unreadable_links`: descriptions of such
+    that could not be named. `left_out`: expected uses that no rule counts, by number of nonterminals. `rules`,
+    `rule_tokens` and `expected_tokens` are the stored totals.
     """
 
     _stored: Spill
@@ -184,8 +162,9 @@ class Recount:
     rule_tokens: int = 0
     expected_tokens: float = 0.0
     left_out: tuple[float, ...] = NOTHING_LEFT_OUT
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Damage] = field(default_factory=list)
     unreadable_links: list[str] = field(default_factory=list)
+    damaged_links: list[Damage] = field(default_factory=list)
 
     def hear_rules(self, stored: StoredRules) -> None:
         """Add some of the stored rules."""
@@ -246,7 +225,7 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
     total = sum(snapshot.status().pairs.values())
     met = 0
 
-    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SetAside, tuple[float, ...]]], list[Fault]]:
+    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SetAside, tuple[float, ...]]], list[Damage]]:
         found, faults = _recount_soundly(rows, settings)
         return len(rows), [(_set_aside(one, np.arange(len(one))), one.left_out) for one in found], faults
 
@@ -262,19 +241,34 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
         recount.pairs += pairs
         if report:
             report(recount.pairs, total)
+    for waiting in snapshot.iterate_waiting(_PAIRS_A_READ):
+        recount.faults += find_damage(waiting, settings)
 
 
 def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
     for rows in snapshot.iterate_links(_LINKS_A_READ):
-        change = AlignerChange()
         try:
-            count_links(rows, change)
-        except _UNREADABLE as error:
+            change = _count_sound_links(rows, recount.damaged_links)
+        except UNREADABLE as error:
             recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
             continue
         _set_counts_aside(links, change, stored=False)
     for counts in snapshot.aligner_counts():
         _set_counts_aside(links, counts, stored=True)
+
+
+def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerChange:
+    """Count the links of pairs; pairs whose links are damaged are added to `damaged` instead."""
+    change = AlignerChange()
+    try:
+        count_links(rows, change)
+    except DamagedPairsError as error:
+        damaged += error.damaged
+        wrong = {one.pair_id for one in error.damaged}
+        change = AlignerChange()
+        if others := [row for row in rows if row.id not in wrong]:
+            count_links(others, change)
+    return change
 
 
 def _set_counts_aside(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
@@ -402,7 +396,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
         left_out_stored = snapshot.left_out()
         with recounted(snapshot, report) as recount:
             problems.add_all(_TABLES, snapshot.table_problems(recount.hear_rules))
-            problems.add_all(_UNREADABLE_LINKS, recount.unreadable_links)
+            problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
             problems.add_all(_FAULTS, list(map(str, recount.faults)))
             for differing in recount.link_parts():
                 lines = {

@@ -8,12 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
+from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
 from hierogram.daemon.learning.occurrences import IndexTurns
@@ -25,7 +27,7 @@ from hierogram.daemon.workers.chain import check_workers, shared_chain, workers_
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, WAITING, Correction, PairRow
+from hierogram.storage.records import SAMPLING, WAITING, Correction, DamagedPair, PairRow
 from hierogram.storage.store import Store
 
 _ALIGNED_AT_ONCE = 10_000
@@ -83,12 +85,24 @@ class Aligning:
             raise StoppedError
 
 
+SetAside = Callable[[DamagedPairsError], set[int]]
+"""Function that sets damaged pairs aside and returns their ids."""
+
+
+def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
+    """Set damaged pairs aside, so that the others are sampled on, and log them; return the ids of all of them."""
+    for pair in store.set_aside([DamagedPair(one.pair_id, one.reason) for one in error.damaged]):
+        log.warning("pair set aside: run `hierogram repair`", pair=pair.id, reason=pair.reason)
+    return {one.pair_id for one in error.damaged}
+
+
 class InParts:
     """Residency for kinds that sample some pairs at a time: new pairs form a batch, dropped after its burn-in."""
 
-    def __init__(self, learner: Learner, section: SamplingSection) -> None:
+    def __init__(self, learner: Learner, section: SamplingSection, set_aside: "SetAside") -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
+        self._set_aside = set_aside
         self._pairs_at_once = section.pairs_at_once
         self._taken_up = 0
         self._all_taken_up = False
@@ -102,54 +116,72 @@ class InParts:
         rows: list[PairRow] = []
         if not self._all_taken_up:
             # Pairs whose schedule an earlier run interrupted.
-            rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
+            rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,), sound=True)
             self._all_taken_up = len(rows) < room
             self._taken_up = rows[-1].id if rows else self._taken_up
             here = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in here]
         # Pairs in memory have been committed since they were read, so they are no longer in state WAITING.
-        rows += store.pairs(limit=room - len(rows), states=(WAITING,))
-        return self._learner.open(rows) if rows else None
+        rows += store.pairs(limit=room - len(rows), states=(WAITING,), sound=True)
+        return self._open(rows)
+
+    def _open(self, rows: list[PairRow]) -> ResidentBatch | None:
+        """Open the pairs, except damaged ones, which are set aside."""
+        while rows:
+            try:
+                return self._learner.open(rows)
+            except DamagedPairsError as error:
+                damaged = self._set_aside(error)
+            rows = [row for row in rows if row.id not in damaged]
+        return None
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
         """Return the pairs that were sampled longest ago, as a batch for one turn."""
-        rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
-        return self._learner.open(rows) if rows else None
+        return self._open(self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once)))
 
     def begin_again(self, ids: Sequence[int]) -> None:
         """Open the pairs as a new batch."""
-        self.queue.append(self._learner.open(self._learner.store.pairs_by_id(ids)))
+        batch = self._open(self._learner.store.pairs_by_id(ids))
+        if batch is not None:
+            self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
         """Drop the pairs; reload the rest of their batches from the store."""
-        kept: deque[ResidentBatch] = deque()
-        for batch in self.queue:
+        before, self.queue = self.queue, deque()
+        for batch in before:
             rest = [row.id for row in batch.rows if row.id not in ids]
             if len(rest) == len(batch.rows):
-                kept.append(batch)
+                self.queue.append(batch)
             elif rest:
-                kept.append(self._learner.open(self._learner.store.pairs_by_id(rest)))
-        self.queue = kept
+                self.begin_again(rest)
 
 
 class AsWhole:
     """Residency for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, set_aside: "SetAside") -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
+        self._set_aside = set_aside
         self._batch: ResidentBatch | None = None
 
     def take_new(self) -> ResidentBatch | None:
         """Return all pairs if some are new, or on the first call if some have not burned in; else None."""
-        if self._batch is not None and not self._learner.store.count_pairs((WAITING,)):
+        if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         batch = self._load()
         return batch if batch is not None and (batch.sweeps < self._learner.course.burn_in).any() else None
 
     def _load(self) -> ResidentBatch | None:
         self.queue.clear()
-        self._batch = next(map(self._learner.open, read_batches(self._learner.store)), None)
+        self._batch = None
+        while rows := next(read_batches(self._learner.store, sound=True), None):
+            try:
+                self._batch = self._learner.open(rows)
+            except DamagedPairsError as error:
+                self._set_aside(error)
+            else:
+                break
         return self._batch
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
@@ -207,6 +239,10 @@ class SamplingLoop:
             except (StoredKeyCollisionError, KeyCollisionError) as error:
                 self._log.warning("two rules have one key: all rules get new ones", reason=str(error))
                 rekey(self._store)
+            except DamagedPairsError as error:
+                # A pair was to be withdrawn, corrected, aligned again or indexed. Its batch may be in any state, so
+                # everything is read again, without it.
+                set_aside(self._store, self._log, error)
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling
@@ -248,7 +284,8 @@ class SamplingTurns:
         self._section = section
         self._stop = stop
         self._health = health
-        self._residency: Residency = AsWhole(learner) if learner.kind.whole else InParts(learner, section)
+        aside = partial(set_aside, learner.store, log)
+        self._residency: Residency = AsWhole(learner, aside) if learner.kind.whole else InParts(learner, section, aside)
         self._rate = _FIRST_RATE
         # Seconds spent on new pairs that burned-in pairs have not yet received as their share.
         self._owed = 0.0

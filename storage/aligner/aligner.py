@@ -22,6 +22,7 @@ from hierogram.storage.database.loading import (
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
 from hierogram.storage.grammar.runs import count_restarts
+from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.pairs import IDS_A_QUERY
 from hierogram.storage.records import (
     ALIGNER,
@@ -107,24 +108,24 @@ class Alignments(Leases):
             return int(connection.scalar(statement) or 0)
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
-        """Return pairs without an alignment, ordered by id."""
+        """Return pairs without an alignment that are not set aside, ordered by id."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, literal(0))
-                .where(sentence_pairs.c.state == UNALIGNED)
+                .where(sentence_pairs.c.state == UNALIGNED, is_sound(sentence_pairs.c.id))
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return the pairs that the aligner has sampled least often, except pairs that are being sampled."""
+        """Return the pairs that the aligner has sampled least often, except those being sampled or set aside."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment have sweep 0.
-                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
+                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING, is_sound(sentence_pairs.c.id))
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
             )
@@ -145,13 +146,19 @@ class Alignments(Leases):
         return rows
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by id."""
+        """Return pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by id.
+
+        Pairs that are set aside are left out.
+        """
         with self._reading() as connection:
             statement = (
                 link_rows()
                 .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
                 .where(
-                    sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None)
+                    sentence_pairs.c.id > after_id,
+                    sentence_pairs.c.aligned_by == GIVEN,
+                    pair_links.c.pair_id.is_(None),
+                    is_sound(sentence_pairs.c.id),
                 )
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)

@@ -9,6 +9,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.transactions import Access, Writing
 from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.ingest import rows_of_links, text_digest
 from hierogram.storage.records import GIVEN, UNALIGNED, Correction
 from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
@@ -68,12 +69,19 @@ class HumanLinks(Access):
             return known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[Correction]:
-        """Return pairs whose alignment does not follow their human links yet, ordered by id."""
+        """Return pairs whose alignment does not follow their human links yet, ordered by id.
+
+        Pairs that are set aside are left out.
+        """
         with self._reading() as connection:
             rows = connection.execute(
                 select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
                 .join(sentence_pairs, sentence_pairs.c.id == corrections.c.pair_id)
-                .where(corrections.c.done < corrections.c.asked, sentence_pairs.c.state != UNALIGNED)
+                .where(
+                    corrections.c.done < corrections.c.asked,
+                    sentence_pairs.c.state != UNALIGNED,
+                    is_sound(sentence_pairs.c.id),
+                )
                 .order_by(corrections.c.pair_id)
                 .limit(limit)
             )

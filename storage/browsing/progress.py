@@ -85,6 +85,11 @@ def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
     return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
 
 
+def first_damaged(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the first pairs that are set aside, by id."""
+    return look.records("SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :most", most=limit)
+
+
 def last_failed_files(look: Look, limit: int) -> list[dict[str, Any]]:
     """Return the last inputs of the spool that were set apart, newest first."""
     return look.records(

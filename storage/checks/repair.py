@@ -25,6 +25,7 @@ from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_restarts
+from hierogram.storage.pairs.damaged import put_all_back
 from hierogram.storage.pairs.pair_words import note_blocks_again, wrong_blocks
 from hierogram.storage.pairs.vocabulary import folded, word_ids
 from hierogram.storage.records import AlignerChange
@@ -88,6 +89,10 @@ class Repair:
         for words in writing.met_words.values():
             words.clear()
 
+    def put_back(self) -> int:
+        """Forget the pairs that were set aside as damaged; return their number."""
+        return put_all_back(self._writing)
+
     def repair_states(self) -> tuple[list[int], int, int]:
         """Make every pair's state, derivation and resampling position agree.
 
@@ -119,6 +124,34 @@ class Repair:
             " state = CASE WHEN aligned_by = 'nobody' THEN 'unaligned' ELSE 'waiting' END"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
+
+    def align_again(self, pair_ids: Sequence[int]) -> None:
+        """Delete the alignments, links and derivations of the pairs: they wait to be aligned."""
+        if not pair_ids:
+            return
+        self.begin_again(pair_ids)
+        self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
+        # Human links are to be followed again.
+        self._changed("UPDATE corrections SET done = asked - 1 WHERE pair_id IN (SELECT id FROM staged_ids)")
+        self._changed(
+            "UPDATE sentence_pairs SET alignment = '', aligned_by = 'nobody', state = 'unaligned'"
+            " WHERE id IN (SELECT id FROM staged_ids)"
+        )
+
+    def link_again(self, pair_ids: Sequence[int]) -> list[int]:
+        """Delete the aligner's links of the pairs; those that have their alignment from these wait to be aligned.
+
+        The others train the aligner again. Returns the pairs that wait.
+        """
+        self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
+        self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
+        aligned = text(
+            "SELECT id FROM sentence_pairs WHERE aligned_by = 'aligner' AND id IN (SELECT id FROM staged_ids)"
+            " ORDER BY id"
+        )
+        waiting = list(self._connection.scalars(aligned))
+        self.align_again(waiting)
+        return waiting
 
     def repair_rules(
         self,

@@ -54,7 +54,7 @@ staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
 staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
 staged_progress = _staged(
     "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
-    sweep=SERIAL, since=SERIAL,
+    sweep=SERIAL, since=SERIAL, checksum=SERIAL,
 )  # fmt: skip
 staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT)
 staged_links = _staged(

@@ -19,6 +19,7 @@ from hierogram.storage.database.transactions import read_state
 from hierogram.storage.grammar.rules import status
 from hierogram.storage.pairs.pairs import IDS_A_QUERY, pair_rows
 from hierogram.storage.records import (
+    WAITING,
     AlignerCounts,
     LinkRow,
     PairPlace,
@@ -242,6 +243,15 @@ class Snapshot:
         if corpus_id is not None:
             statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
         result = self._connection.execute(statement, execution_options={"yield_per": batch})
+        for rows in result.partitions():
+            yield [PairRow._make(row) for row in rows]
+
+    def iterate_waiting(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
+        """Yield the aligned pairs without a derivation, in id order, in lists of up to `batch` pairs."""
+        statement = pair_rows().where(sentence_pairs.c.state == WAITING, derivations.c.pair_id.is_(None))
+        result = self._connection.execute(
+            statement.order_by(sentence_pairs.c.id), execution_options={"yield_per": batch}
+        )
         for rows in result.partitions():
             yield [PairRow._make(row) for row in rows]
 

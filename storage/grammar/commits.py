@@ -40,6 +40,7 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
             updates.stages.tolist(),
             updates.sweeps.tolist(),
             updates.since.tolist(),
+            updates.checksums(),
             strict=True,
         ),
     )
@@ -90,9 +91,10 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
     )
     connection.execute(
         text(
-            "INSERT INTO derivations (pair_id, current, averages)"
-            f" SELECT pair_id, current, averages FROM {progress.name} WHERE true ORDER BY pair_id"
-            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages"
+            "INSERT INTO derivations (pair_id, current, averages, checksum)"
+            f" SELECT pair_id, current, averages, checksum FROM {progress.name} WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages,"
+            " checksum = excluded.checksum"
         )
     )
     connection.execute(

@@ -11,6 +11,7 @@ from sqlalchemy import FromClause, func, select, text
 from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import Access, Writing, read_state
+from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.records import PairRow, SupportingPair
 from hierogram.storage.schema.tables import corpora, indexed_pairs, resampled, rule_pairs, rules, sentence_pairs
@@ -23,7 +24,10 @@ class Occurrences(Access):
     """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """Return the store position, and pairs with id > `after_id` whose current derivation is not indexed."""
+        """Return the store position, and pairs with id > `after_id` whose current derivation is not indexed.
+
+        Pairs that are set aside are left out.
+        """
         with self._reading() as connection:
             position = read_state(connection).position
             known = select(indexed_pairs.c.pair_id).where(
@@ -32,7 +36,7 @@ class Occurrences(Access):
             unindexed = select(resampled.c.pair_id).where(resampled.c.pair_id == sentence_pairs.c.id, ~known.exists())
             statement = (
                 pair_rows()
-                .where(sentence_pairs.c.id > after_id, unindexed.exists())
+                .where(sentence_pairs.c.id > after_id, unindexed.exists(), is_sound(sentence_pairs.c.id))
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )

@@ -31,6 +31,7 @@ from hierogram.storage.records import (
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.schema.tables import (
     corpora,
+    damaged_pairs,
     failed_files,
     labels,
     rule_words,
@@ -280,4 +281,5 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         corpora=dict(by_corpus.all()),
         failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
         deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
+        damaged=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
     )

@@ -48,7 +48,7 @@ def write_part(connection: Connection, name: str, updates: PairUpdates, deltas: 
     loader = PostgresLoader(connection)
     states = join_blobs([state.encode() for state in _STATES[updates.burned_in.astype(np.int64)].tolist()])
     progress = (updates.states, updates.averages, states, updates.stages, updates.sweeps, updates.since)
-    loader.insert_columns(pairs, [updates.ids, *progress])
+    loader.insert_columns(pairs, [updates.ids, *progress, np.array(updates.checksums(), np.int64)])
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sides = [_bytes_of(side) for side in (deltas.sources, deltas.targets)]
     numbers = [deltas.numbers(column) for column in NUMBERS]

@@ -4,17 +4,19 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
 
 from hierogram.storage.database.loading import staged_scores
 from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import LARGEST_NUMBER
+from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.vocabulary import count_of_words
 from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
 from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
+    damaged_pairs,
     derivations,
     pair_scores,
     resampled,
@@ -31,10 +33,21 @@ _TREEBANK = "treebank"
 class Pairs(Access):
     """Sentence pairs, their scores, and the treebank settings."""
 
-    def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
-        """Return up to `limit` pairs with id > `after_id`, in id order; only pairs in `states` if given."""
+    def pairs(
+        self,
+        after_id: int = 0,
+        limit: int | None = None,
+        states: Sequence[str] | None = None,
+        sound: bool = False,
+    ) -> list[PairRow]:
+        """Return up to `limit` pairs with id > `after_id`, in id order; only pairs in `states` if given.
+
+        If `sound`, pairs that are set aside are left out.
+        """
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
+            if sound:
+                ordered = ordered.where(is_sound(sentence_pairs.c.id))
             if states is None:
                 return as_rows(connection.execute(ordered))
             # Query each state separately, because the index has id order only within a state.
@@ -80,14 +93,14 @@ class Pairs(Access):
             return find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
-        """Return up to `limit` settled pairs, least recently sampled first."""
+        """Return up to `limit` settled pairs that are not set aside, least recently sampled first."""
         with self._reading() as connection:
             # Do not compare with "settled", because SQLite would then use the index by state and sort almost all pairs.
             unsettled = (UNALIGNED, WAITING, SAMPLING)
             statement = (
                 pair_rows()
                 .join(resampled, resampled.c.pair_id == sentence_pairs.c.id)
-                .where(sentence_pairs.c.state.not_in(unsettled))
+                .where(sentence_pairs.c.state.not_in(unsettled), is_sound(sentence_pairs.c.id))
                 .order_by(resampled.c.position, resampled.c.pair_id)
                 .limit(limit)
             )
@@ -102,21 +115,32 @@ class Pairs(Access):
             return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
     def lag(self) -> LagRow:
-        """Return the backlog of sampling, in constant time."""
+        """Return the backlog of sampling without pairs that are set aside, in constant time."""
         with self._reading() as connection:
             totals = read_state(connection)
+            aside = dict(
+                connection.execute(
+                    select(sentence_pairs.c.state, func.count())
+                    .join(damaged_pairs, damaged_pairs.c.pair_id == sentence_pairs.c.id)
+                    .group_by(sentence_pairs.c.state)
+                ).all()
+            )
             oldest = [
                 added_at
                 for state in UNSETTLED
                 for added_at in connection.scalars(
                     select(sentence_pairs.c.added_at)
-                    .where(sentence_pairs.c.state == state)
+                    .where(sentence_pairs.c.state == state, is_sound(sentence_pairs.c.id))
                     .order_by(sentence_pairs.c.id)
                     .limit(1)
                 )
             ]
             age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
-            states = {state: number for state, number in totals.pairs().items() if state in UNSETTLED}
+            states = {
+                state: max(number - aside.get(state, 0), 0)
+                for state, number in totals.pairs().items()
+                if state in UNSETTLED
+            }
             return LagRow(sum(states.values()), age, states)
 
     def keep_scores(self, rows: Sequence[ScoreRow]) -> None:
@@ -190,7 +214,9 @@ def pair_rows() -> Select[tuple[object, ...]]:
     pair = sentence_pairs.c
     return select(
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
-        derivations.c.current, derivations.c.averages, pair.aligned_by, func.coalesce(restarts.c.number, 0),
+        # A damaged SQLite file can hold values of another type.
+        cast(derivations.c.current, LargeBinary), cast(derivations.c.averages, LargeBinary), pair.aligned_by,
+        func.coalesce(restarts.c.number, 0), derivations.c.checksum,
     ).select_from(
         sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id).outerjoin(
             restarts, restarts.c.pair_id == sentence_pairs.c.id

@@ -8,6 +8,7 @@ from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Access, Writing, now
 from hierogram.storage.exceptions import PairMovedError
+from hierogram.storage.pairs.damaged import is_sound, put_back
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -22,12 +23,15 @@ class Withdrawals(Access):
             return request(transaction, pair_ids)
 
     def pending_withdrawals(self, limit: int) -> list[int]:
-        """Return up to `limit` ids of pairs with a pending withdrawal, sorted."""
+        """Return up to `limit` ids of pairs with a pending withdrawal, sorted.
+
+        Pairs that are set aside are left out: what they count can be told only once they are repaired.
+        """
         with self._reading() as connection:
             return list(
                 connection.scalars(
                     select(withdrawals.c.pair_id)
-                    .where(withdrawals.c.done_at.is_(None))
+                    .where(withdrawals.c.done_at.is_(None), is_sound(withdrawals.c.pair_id))
                     .order_by(withdrawals.c.pair_id)
                     .limit(limit)
                 )
@@ -91,6 +95,7 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
     tables = ("rule_pairs", "indexed_pairs", "derivations", "resampled", "restarts", "human_links", "corrections")
+    put_back(writing)
     for table in (*tables, "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
     connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hierogram.storage.records.pairs import checksum_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -129,6 +131,12 @@ class PairUpdates:
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.ids)
+
+    def checksums(self) -> list[int]:
+        """Return the checksum of each pair's derivation and averages."""
+        from hierogram.samplers.grammar.columns import split_blobs
+
+        return list(map(checksum_of, self.ids.tolist(), split_blobs(self.states), split_blobs(self.averages)))
 
 
 class RuleChanges(NamedTuple):

@@ -20,8 +20,8 @@ class StoreStatus:
     rules, including rules that occur only in minimal derivations. `rule_tokens`: uses of rules in the current
     derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too rare in
     a pair to be counted, by `CLASSES_OF_RULES`. `failed_files`: spool inputs that could not be read. `deliveries`:
-    recent webhook deliveries, by state. `log_bytes`: size of the write-ahead log of an SQLite store in bytes, None on
-    Postgres.
+    recent webhook deliveries, by state. `damaged`: pairs that are set aside until they are repaired. `log_bytes`: size
+    of the write-ahead log of an SQLite store in bytes, None on Postgres.
     """
 
     url: str
@@ -40,6 +40,7 @@ class StoreStatus:
     corpora: dict[str, int] = field(default_factory=dict)
     failed_files: int = 0
     deliveries: dict[str, int] = field(default_factory=dict)
+    damaged: int = 0
     log_bytes: int | None = None
 
     @property
@@ -102,12 +103,12 @@ class ExportRow(NamedTuple):
 
 
 EventKind = Literal[
-    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "file-failed", "export-done",
-    "export-failed", "loop-failed",
+    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "pairs-damaged", "file-failed",
+    "export-done", "export-failed", "loop-failed",
 ]  # fmt: skip
 (
-    RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, FILE_FAILED, EXPORT_DONE, EXPORT_FAILED,
-    LOOP_FAILED,
+    RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, PAIRS_DAMAGED, FILE_FAILED, EXPORT_DONE,
+    EXPORT_FAILED, LOOP_FAILED,
 ) = get_args(EventKind)  # fmt: skip
 EVENT_KINDS = {
     RULE_NEW: "a rule is expected to be used eight times or more",
@@ -115,6 +116,7 @@ EVENT_KINDS = {
     RULE_MOVED: "its expected uses have moved by more than twice the error, and by a tenth",
     RULES_CHANGED: "so many rules in one commit that they are only counted",
     PAIRS_REJECTED: "lines of an input could not be stored",
+    PAIRS_DAMAGED: "pairs are damaged in the store, and were set aside until they are repaired",
     FILE_FAILED: "a file of the spool could not be read, and was set apart",
     EXPORT_DONE: "an export is written",
     EXPORT_FAILED: "an export has failed",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -144,12 +145,25 @@ class AddedPairs:
     rejected: list[RejectedLine]
 
 
+def checksum_of(pair_id: int, current: bytes, averages: bytes) -> int:
+    """Return the checksum of a pair's derivation and averages. The id is included, so exchanged rows are noticed."""
+    return crc32(current, crc32(averages, crc32(b"%d %d" % (pair_id, len(averages)))))
+
+
+class DamagedPair(NamedTuple):
+    """A pair that cannot be sampled, and why."""
+
+    id: int
+    reason: str
+
+
 class PairRow(NamedTuple):
     """A stored pair with its derivation, for sampling.
 
     `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules
     (both by `hierogram.samplers.forests.derivations`); both are None until the pair is initialized. `alignment` is
-    empty while `aligned_by` is `NOBODY`. `restarts` is the number of restarts of the pair's schedule.
+    empty while `aligned_by` is `NOBODY`. `restarts` is the number of restarts of the pair's schedule. `checksum` is of
+    `current` and `averages`, None if the pair was not read from a store.
     """
 
     id: int
@@ -163,6 +177,13 @@ class PairRow(NamedTuple):
     averages: bytes | None
     aligned_by: str = GIVEN
     restarts: int = 0
+    checksum: int | None = None
+
+    def is_intact(self) -> bool:
+        """Return whether derivation and averages are as they were written."""
+        if self.current is None or self.averages is None:
+            return self.state not in DERIVED
+        return self.checksum in (None, checksum_of(self.id, self.current, self.averages))
 
 
 class PairColumns(NamedTuple):

@@ -187,12 +187,24 @@ _only_where(
     sentence_pairs.c.corpus_id, sentence_pairs.c.external_id,
 )  # fmt: skip
 
+# `checksum` is a CRC-32 of pair id, samples and derivation, so that a derivation that fits the pair but is not the one
+# that was counted is noticed when it is read.
 derivations = Table(
     "derivations",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("current", LargeBinary, nullable=False),
     Column("averages", LargeBinary, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+
+# Pairs that were met damaged and are left out of sampling until they are repaired.
+damaged_pairs = Table(
+    "damaged_pairs",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("reason", TEXT, nullable=False),
+    Column("found_at", MOMENT, nullable=False),
 )
 
 # Store position at which a pair was last sampled. A separate table, so that only short rows are rewritten.

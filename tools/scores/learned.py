@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.stored import load_sound
 from hierogram.samplers.charts.dense import RuleSides
-from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbours
@@ -248,21 +246,11 @@ class Learned:
         return self._numbers(keys[order]), times[order].astype(np.int32), first
 
     def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        if rows:
-            try:
-                loaded = kind_of(self.settings).load(rows, self.settings)
-                found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-                return found.pairs, found.keys, found.uses
-            except (SamplerError, ValueError, IndexError, OverflowError):
-                if len(rows) > 1:
-                    middle = len(rows) // 2
-                    first, second = self._occurrences(rows[:middle]), self._occurrences(rows[middle:])
-                    return (
-                        np.concatenate([first[0], second[0] + middle]),
-                        np.concatenate([first[1], second[1]]),
-                        np.concatenate([first[2], second[2]]),
-                    )
-        return np.zeros(0, np.int64), np.zeros((0, 2), np.uint64), np.zeros(0, np.int64)
+        sound, (loaded, state, _, _) = load_sound(rows, self.settings)
+        found = loaded.occurrences(state)
+        places = {row.id: place for place, row in enumerate(rows)}
+        at = np.array([places[row.id] for row in sound], np.int64)
+        return at[found.pairs], found.keys, found.uses
 
     def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the numbers of rules by key, -1 for rules that are not in use."""

@@ -47,6 +47,7 @@ from hierogram.samplers.itg.summaries import (
     RuleUses,
     add_derivations,
     added_up,
+    check_records,
     read_averages,
     uses_of_records,
     uses_of_trees,
@@ -93,6 +94,10 @@ class LoadedRawPairs:
 
     trees = encode
     """A derivation contains only the rules that it uses."""
+
+    def check_averages(self, records: Blobs) -> None:
+        """Raise `DerivationError` if the bytes are not the averages of their pair."""
+        check_records(self.batch, records)
 
     def read_averages(self, records: Blobs) -> ItgAverages:
         """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""

@@ -95,6 +95,9 @@ class Loaded(Protocol):
     def trees(self, state: State) -> Blobs:
         """Return each pair's derivation as bytes, without the variables that counting does not need."""
 
+    def check_averages(self, records: Blobs) -> None:
+        """Raise `DerivationError` if the bytes are not the averages of their pair."""
+
     def read_averages(self, records: Blobs) -> Averages:
         """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
 

@@ -27,7 +27,15 @@ from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, trees_of
 from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
 from hierogram.samplers.forests.fragments import add_up
-from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
+from hierogram.samplers.forests.records import (
+    Fragments,
+    check_records,
+    fragments_of,
+    left_out,
+    moved,
+    read_averages,
+    write_averages,
+)
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs
 from hierogram.samplers.grammar.keys import hash_words, numbering
@@ -69,6 +77,10 @@ class ForestPairs(ABC):
     def trees(self, state: State) -> Blobs:
         """Return only the variables of each pair's current tree."""
         return encode_trees(self.batch, state)
+
+    def check_averages(self, records: Blobs) -> None:
+        """Raise `DerivationError` if the bytes are not the averages of their pair's forest."""
+        check_records(self.batch, records)
 
     def read_averages(self, records: Blobs) -> Averages:
         """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair's forest."""

@@ -23,7 +23,7 @@ from hierogram.daemon.learning.kinds.kind import (
     key_of_sides,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, expansions_of, load_pairs, longest_rule
-from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
+from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
@@ -89,13 +89,16 @@ class PhraseChain(Chain):
         self._executor = ThreadPoolExecutor(means.threads)
         self.model = model_of(self._settings, self._vocabulary)
         counts = store.rule_counts()
-        self.table = fill_table(
-            empty_table(longest_rule(self._settings), len(counts.counts)),
-            self.model,
-            counts.keys,
-            counts.counts,
-            pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
-        )
+        try:
+            self.table = fill_table(
+                empty_table(longest_rule(self._settings), len(counts.counts)),
+                self.model,
+                counts.keys,
+                counts.counts,
+                pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
+            )
+        except ValueError as error:
+            raise CountsError(f"{error}: run `hierogram repair`") from error
 
     @property
     def rule_types(self) -> int:

@@ -128,6 +128,9 @@ class _Present(Collector):
             "hierogram_webhook_deliveries", "Events for webhooks that are kept, by state.", status.deliveries
         )
         yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
+        yield _gauge(
+            "hierogram_damaged_pairs", "Pairs that are damaged and set aside until they are repaired.", status.damaged
+        )
         yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
         yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)
         if status.last_log_likelihood is not None:

@@ -51,6 +51,7 @@ def now_routes(page: PageContext) -> APIRouter:
                 "_many": notation_of(settings.grammar).many,
                 "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
+                "damaged": progress.first_damaged(look, _ROWS),
                 "failed_files": progress.last_failed_files(look, _ROWS),
                 "deliveries": progress.open_deliveries(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),

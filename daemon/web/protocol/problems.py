@@ -23,6 +23,7 @@ from hierogram.daemon.exceptions import (
     WrongKindError,
 )
 from hierogram.daemon.web.protocol.document import MEDIA_TYPE, OF_THE_API, methods_at, query_parameters
+from hierogram.samplers.exceptions import DerivationError
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
 STORE_RETRY_SECONDS = 5
@@ -114,6 +115,8 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             return wrong_values(error.errors())
         case WrongKindError() | NothingLearnedError() | AlignerUntrainedError():
             return ProblemError(HTTPStatus.CONFLICT, str(error))
+        case DerivationError():
+            return ProblemError(HTTPStatus.CONFLICT, str(error))
         case InputError():
             return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case SlowQueryError():
@@ -144,7 +147,8 @@ def answer_problems(
         return say(request, problem_of(request, error))
 
     expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
-    for kind in (*expected, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception):
+    others = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)
+    for kind in (*expected, *others):
         app.add_exception_handler(kind, handle)
 
 

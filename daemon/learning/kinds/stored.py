@@ -1,0 +1,171 @@
+"""Stored pairs as arrays for the kernels. All stored bytes pass through `load_stored`, which validates them.
+
+Kernels trust their arrays: they check neither indices nor whether a derivation ends. So a pair of which any byte is
+damaged is named by an error, and no kernel sees it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.exceptions import DerivationError, SamplerError
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
+from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
+
+UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
+"""Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
+_SHOWN = 5
+"""Number of pairs that a message names."""
+
+
+DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
+"""Parts of a pair that can be damaged: derivation or averages, the aligner's links, the alignment, and the texts. All
+but the texts can be made again.
+"""
+
+
+class Damage(NamedTuple):
+    """A pair that cannot be read, why, and which part of it."""
+
+    pair_id: int
+    reason: str
+    part: str = DERIVATION
+
+    def __str__(self) -> str:
+        return f"pair {self.pair_id}: {self.reason}"
+
+
+class DamagedPairsError(DerivationError):
+    """Stored pairs are damaged; `damaged` lists them by id."""
+
+    def __init__(self, damaged: Sequence[Damage]) -> None:
+        self.damaged = tuple(damaged)
+        more = f" and {len(damaged) - _SHOWN} more" if len(damaged) > _SHOWN else ""
+        named = "; ".join(map(str, damaged[:_SHOWN]))
+        super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to unpickle the error, which workers send."""
+        return DamagedPairsError, (self.damaged,)
+
+
+class StoredPairs(NamedTuple):
+    """Pairs in memory with their validated derivations and averages.
+
+    `stored` bool[P]: pairs that have a derivation; the others have an initial state. `records` are the averages as
+    bytes.
+    """
+
+    loaded: Loaded
+    state: State
+    records: Blobs
+    stored: NDArray[np.bool_]
+
+    def rules(self, settings: Settings) -> RuleDeltas:
+        """Return the rules of the pairs' derivations and averages, counted from zero."""
+        return self.loaded.rule_deltas(None, Drawn(self.loaded.trees(self.state), self.records), settings)
+
+
+def load_stored(rows: Sequence[PairRow], settings: Settings) -> StoredPairs:
+    """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
+
+    Raises `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if pairs are unsuitable together.
+    """
+    try:
+        return _load(rows, settings)
+    except UNREADABLE:
+        damaged = find_damage(rows, settings)
+        if not damaged:
+            raise
+        raise DamagedPairsError(damaged) from None
+
+
+def load_sound(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], StoredPairs]:
+    """Load those of the pairs that are not damaged; return them, and what is loaded."""
+    try:
+        return list(rows), load_stored(rows, settings)
+    except DamagedPairsError as error:
+        left_out = {one.pair_id for one in error.damaged}
+    kept = [row for row in rows if row.id not in left_out]
+    return kept, load_stored(kept, settings)
+
+
+def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
+    """Return the pairs that cannot be read, by id."""
+    derived = [row for row in rows if row.current is not None or not row.is_intact()]
+    others = [row for row in rows if row.current is None and row.is_intact()]
+    return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
+
+
+def _load(rows: Sequence[PairRow], settings: Settings) -> StoredPairs:
+    _check_bytes(rows)
+    kind = kind_of(settings)
+    loaded = kind.load(rows, settings)
+    stored = np.array([row.current is not None for row in rows], np.bool_)
+    states = [row.current or b"" for row in rows]
+    if not stored.all():
+        fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
+        states = [own if row.current is None else row.current for row, own in zip(rows, fresh, strict=True)]
+    return _decoded(loaded, states, rows, stored)
+
+
+def _decoded(
+    loaded: Loaded, states: Sequence[bytes], rows: Sequence[PairRow], stored: NDArray[np.bool_]
+) -> StoredPairs:
+    state = loaded.decode(join_blobs(states))
+    records = join_blobs([row.averages or b"" for row in rows])
+    loaded.check_averages(records)
+    return StoredPairs(loaded, state, records, stored)
+
+
+def _check_bytes(rows: Sequence[PairRow]) -> None:
+    """Raise `DerivationError` if derivations or averages are not as they were written."""
+    altered = [k for k, row in enumerate(rows) if not row.is_intact()]
+    if altered:
+        raise DerivationError(
+            f"the derivation of pair {rows[altered[0]].id} is not as it was written",
+            altered,
+            "its derivation or its samples are not as they were written",
+        )
+
+
+def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> list[Damage]:
+    if not rows:
+        return []
+    loaded = False
+    try:
+        if derivations:
+            _check_bytes(rows)
+        pairs = kind_of(settings).load(rows, settings)
+        loaded = True
+        if derivations:
+            _decoded(pairs, [row.current or b"" for row in rows], rows, np.ones(len(rows), np.bool_))
+        return []
+    except UNREADABLE as error:
+        if isinstance(error, DerivationError) and error.pairs:
+            known = set(error.pairs)
+            rest = [row for k, row in enumerate(rows) if k not in known]
+            damaged = [Damage(rows[k].id, error.reason) for k in error.pairs]
+            return damaged + _find(rest, settings, derivations=derivations)
+        if len(rows) == 1:
+            part = DERIVATION if loaded else _unreadable_part(rows[0], settings)
+            what = "it" if part == TEXTS else f"its {part}"
+            return [Damage(rows[0].id, f"{what} cannot be read: {error}", part)]
+    middle = len(rows) // 2
+    return [
+        one for some in (rows[:middle], rows[middle:]) for one in _find(some, settings, derivations=derivations)
+    ]
+
+
+def _unreadable_part(row: PairRow, settings: Settings) -> str:
+    """Return what of a pair keeps it from being loaded."""
+    try:
+        kind_of(settings).load([row._replace(alignment="")], settings)
+    except UNREADABLE:
+        return TEXTS
+    return ALIGNMENT

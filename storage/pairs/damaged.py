@@ -1,0 +1,57 @@
+"""Pairs that were set aside because their derivation, samples, links or texts are damaged."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, delete, func, select, text
+
+from hierogram.storage.database.loading import staged_ids
+from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.events.feed import append
+from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
+from hierogram.storage.records.pairs import DamagedPair
+from hierogram.storage.schema.tables import damaged_pairs, sentence_pairs
+
+
+class DamagedPairs(Access):
+    """Pairs that are not sampled, withdrawn or aligned again until `hierogram repair` has rebuilt them."""
+
+    def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
+        """Set pairs aside. Returns those that are stored and were not set aside before."""
+        with self._writing() as writing:
+            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
+            known = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
+            stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
+            new = set(writing.connection.scalars(stored.where(~known.exists())))
+            added = [pair for pair in pairs if pair.id in new]
+            moment = writing.loader.moment(now())
+            writing.loader.insert(
+                damaged_pairs, ("pair_id", "reason", "found_at"), [(*pair, moment) for pair in sorted(added)]
+            )
+            if added:
+                first = min(added)
+                detail = {"pair": first.id, "reason": first.reason}
+                append(writing, [NewEvent(PAIRS_DAMAGED, number=len(added), detail=detail)])
+            return added
+
+    def damaged_pairs(self, limit: int | None = None) -> list[DamagedPair]:
+        """Return up to `limit` pairs that are set aside, by id."""
+        with self._reading() as connection:
+            found = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
+            return [DamagedPair(*row) for row in connection.execute(found.limit(limit))]
+
+
+def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that a pair is not set aside."""
+    return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
+
+
+def put_back(writing: Writing) -> None:
+    """Forget that the pairs of `staged_ids` were set aside."""
+    writing.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
+
+
+def put_all_back(writing: Writing) -> int:
+    """Forget all pairs that were set aside; return their number."""
+    number = writing.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
+    writing.connection.execute(delete(damaged_pairs))
+    return number
