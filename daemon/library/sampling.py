@@ -48,7 +48,7 @@ class DirichletProcess:
 Prior = PitmanYor | DirichletProcess
 
 
-class _NothingKnown:
+class NothingKnown:
     """A store that has nothing yet but its settings and its words, as a chain asks for it."""
 
     def __init__(self, settings: Settings, rows: Sequence[PairRow]) -> None:
@@ -56,9 +56,11 @@ class _NothingKnown:
         self._rows = rows
 
     def settings(self) -> Settings:
+        """See `KnownCounts`."""
         return self._settings
 
     def vocabulary_sizes(self) -> tuple[int, int]:
+        """Return the numbers of distinct words of the pairs."""
         source, target = (
             {word for side in sides for word in side.split(" ")}
             for sides in ([row.source for row in self._rows], [row.target for row in self._rows])
@@ -66,13 +68,16 @@ class _NothingKnown:
         return len(source), len(target)
 
     def rule_counts(self) -> RuleCounts:
+        """Return no rules."""
         none = np.zeros(0, np.int32)
         return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), none, none, none)
 
     def labels(self) -> list[LabelRow]:
+        """Return no parameters."""
         return []
 
     def status(self) -> StoreStatus:
+        """Return the status of a store without sweeps."""
         return StoreStatus("", "", 0)
 
 
@@ -90,7 +95,7 @@ class SampledChain:
         self.trace: list[SweepRecord] = []
         self._batch = ResidentBatch.of(list(rows), settings)
         means = Means(threads or os.cpu_count() or 1, course=course)
-        self._chain = kind.chain(_NothingKnown(settings, rows), means)
+        self._chain = kind.chain(NothingKnown(settings, rows), means)
         self._chain.enter(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 

@@ -12,7 +12,7 @@ from defusedxml import ElementTree
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import NewPair, pairs_of
+from tests.storage.building import NewPair, pairs_of, query
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportJob
@@ -21,6 +21,7 @@ from hierogram.daemon.learning.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS
+from hierogram.storage.records import DamagedPair
 from hierogram.storage.records.operations import NewEvent, Webhook
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
@@ -461,3 +462,21 @@ def test_the_openapi_document_names_every_route(empty_client: TestClient) -> Non
         ("/v1/pairs/{pair_id}/score", "get"),
         ("/v1/pairs/{pair_id}/derivation.svg", "get"),
     }
+
+
+def test_a_damaged_derivation_is_said_to_be_damaged(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned))
+    url = learned.engine.url.render_as_string(hide_password=False)
+    query(url, "UPDATE derivations SET current = averages WHERE pair_id = 2")
+    answer = client.get("/v1/pairs/2/derivation")
+    assert answer.status_code == 409
+    assert "pair 2: its derivation" in answer.json()["detail"]
+    assert "hierogram repair" in answer.json()["detail"]
+    page = client.get("/pairs/2")
+    assert page.status_code == 200
+    assert "Its derivation is damaged" in page.text
+    assert "hierogram repair" in page.text
+    assert client.get("/v1/pairs/1/derivation").status_code == 200
+    learned.set_aside([DamagedPair(2, "torn")])
+    assert "hierogram_damaged_pairs 1.0" in client.get("/metrics").text
+    assert "torn" in client.get("/now").text

@@ -1,0 +1,188 @@
+"""Damage to stored derivations and averages, and what must hold for each damaged pair of each kind of grammar."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tests.daemon.learning.every_kind import CASES
+from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record, is_state
+
+from hierogram.daemon.learning.kinds.kind import Drawn, Means, SweepRequest
+from hierogram.daemon.learning.kinds.pairs import ForestPairs
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.library.sampling import NothingKnown
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.forest import NO_TAIL, Forests
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
+from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.store import Store, open_store
+
+
+def learned(name: str, url: str) -> tuple[list[PairRow], Settings]:
+    """Return the pairs of a store of this kind after some sweeps, without checksums, and its settings."""
+    case = CASES[name]
+    with open_store(url, create=True, settings=replace(case.settings, span_limit=5)) as store:
+        case.fill(store)
+        case.add(store)
+        learn(store, sweeps=7)
+        return rows_of(store), store.settings()
+
+
+def rows_of(store: Store) -> list[PairRow]:
+    """Return the pairs of a store, without checksums, so that only the structure of their bytes is looked at."""
+    return [row._replace(checksum=None) for row in store.pairs()]
+
+
+def mutated(random: np.random.Generator, blob: bytes, others: Sequence[bytes]) -> bytes:
+    """Return a damaged copy of a byte string, in one of the ways in which files are damaged."""
+    content = bytearray(blob)
+    size = len(content)
+    first = int(random.integers(0, size + 1))
+    last = int(random.integers(first, size + 1))
+    match int(random.integers(0, 12)):
+        case 0:
+            return bytes(size)
+        case 1:
+            content[first:last] = bytes(last - first)
+        case 2:
+            content = content[:first]
+        case 3:
+            content = content[first:]
+        case 4:
+            content += random.bytes(int(random.integers(1, 9)))
+        case 5:
+            for _ in range(int(random.integers(1, 4))):
+                if size:
+                    content[int(random.integers(0, size))] ^= 1 << int(random.integers(0, 8))
+        case 6:
+            return others[int(random.integers(0, len(others)))]
+        case 7:
+            for _ in range(int(random.integers(1, 4))):
+                if size:
+                    content[int(random.integers(0, size))] = int(random.integers(0, 256))
+        case 8:
+            return random.bytes(int(random.integers(0, 2 * size + 3)))
+        case 9:
+            content[first:first] = random.bytes(1)
+        case 10:
+            del content[first : first + 1]
+        case _:
+            # The same number in a longer form, and a number that is very large.
+            content[first:first] = (b"\x80", b"\xff\xff\xff\xff\x7f")[int(random.integers(0, 2))]
+    return bytes(content)
+
+
+def forest_nodes(forests: Forests, pair: int) -> list[ForestNode]:
+    """Return the nodes of a pair's forest for the reference."""
+    tails = forests.tails[int(forests.pair_tail_offset[pair]) :]
+    nodes = []
+    for node in forests.node[int(forests.node_offset[pair]) : int(forests.node_offset[pair + 1])]:
+        first, arity = int(node["tail_offset"]), int(node["arity"])
+        edges = [
+            [int(tail) for tail in tails[first + k * arity : first + (k + 1) * arity] if tail != NO_TAIL]
+            for k in range(int(node["degree"]))
+        ]
+        nodes.append(ForestNode(edges, bool(node["free"]), int(node["level"])))
+    return nodes
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Numbers of damaged derivations and averages, and of those that fit their pair in spite of it."""
+
+    derivations: int = 0
+    derivations_that_fit: int = 0
+    averages: int = 0
+    averages_that_fit: int = 0
+
+
+class Fuzz:
+    """Mutations of the pairs of one kind: what the reference refuses is refused, and all kernels run on the rest."""
+
+    def __init__(self, rows: list[PairRow], settings: Settings, seed: int) -> None:
+        self._rows, self._settings = rows, settings
+        self._random = np.random.default_rng(seed)
+        self._kind = kind_of(settings)
+        self._loaded = self._kind.load(rows, settings)
+        self._states = [row.current or b"" for row in rows]
+        self._records = [row.averages or b"" for row in rows]
+        self._nodes = (
+            [forest_nodes(self._loaded.batch.forests, pair) for pair in range(len(rows))]
+            if isinstance(self._loaded, ForestPairs)
+            else []
+        )
+        self.outcome = Outcome()
+        assert all(self._fits(k, self._states[k]) and self._averages_fit(k, self._records[k]) for k in range(len(rows)))
+
+    def _fits(self, pair: int, state: bytes) -> bool:
+        if self._nodes:
+            return is_state(state, self._nodes[pair])
+        return is_itg(state, self._words(pair), self._settings.phrase_words)
+
+    def _averages_fit(self, pair: int, record: bytes) -> bool:
+        if self._nodes:
+            return is_record(record, self._nodes[pair])
+        return is_itg_record(record, self._words(pair), self._settings.phrase_words)
+
+    def _words(self, pair: int) -> tuple[int, int]:
+        row = self._rows[pair]
+        return row.source.count(" ") + 1, row.target.count(" ") + 1
+
+    def round(self, sweep: bool = True) -> None:
+        """Damage the derivation and the averages of every pair once."""
+        states = [mutated(self._random, state, self._states) for state in self._states]
+        records = [mutated(self._random, record, self._records) for record in self._records]
+        refused = self._refused(lambda: self._loaded.decode(join_blobs(states)))
+        unread = self._refused(lambda: self._loaded.check_averages(join_blobs(records)))
+        for k in range(len(self._rows)):
+            assert (k not in refused) == self._fits(k, states[k]), (k, states[k])
+            assert (k not in unread) == self._averages_fit(k, records[k]), (k, records[k])
+        self.outcome.derivations += len(states)
+        self.outcome.derivations_that_fit += len(states) - len(refused)
+        self.outcome.averages += len(records)
+        self.outcome.averages_that_fit += len(records) - len(unread)
+        self._run(
+            [self._states[k] if k in refused else state for k, state in enumerate(states)],
+            [self._records[k] if k in unread else record for k, record in enumerate(records)],
+            sweep,
+        )
+
+    @staticmethod
+    def _refused(read: Callable[[], object]) -> set[int]:
+        try:
+            read()
+        except DerivationError as error:
+            return set(error.pairs)
+        return set()
+
+    def _run(self, states: list[bytes], records: list[bytes], sweep: bool) -> None:
+        """Run every kernel that reads derivations or averages."""
+        loaded, kind, settings = self._loaded, self._kind, self._settings
+        state = loaded.decode(join_blobs(states))
+        assert split_blobs(loaded.encode(state)) == states
+        averages = loaded.read_averages(join_blobs(records))
+        drawn = Drawn(loaded.trees(state), join_blobs(records))
+        rules = loaded.rule_deltas(None, drawn, settings)
+        assert (rules.counts >= 0).all()
+        assert (rules.expected_uses >= 0).all()
+        assert int(loaded.occurrences(state).uses.sum()) == int(rules.counts.sum())
+        every = np.ones(len(states), np.bool_)
+        if sweep:
+            chain = kind.chain(NothingKnown(settings, self._rows), Means(1))
+            try:
+                chain.enter(loaded, state, ~every)
+                request = SweepRequest(np.full(len(states), 100), every, every)
+                state, _ = chain.sweep(loaded)(state, averages, request, lambda _: None)
+            finally:
+                chain.close()
+        else:
+            loaded.average(averages, state, every)
+        loaded.write_averages(averages)
+
+    def shown(self) -> list[RuleUse]:
+        """Return the rules of a pair as pages show them, of a derivation that may be damaged."""
+        k = int(self._random.integers(0, len(self._rows)))
+        state = mutated(self._random, self._states[k], self._states)
+        return self._kind.show(self._rows[k]._replace(current=state), self._settings) if self._fits(k, state) else []

@@ -1,0 +1,218 @@
+"""Whatever bytes a store holds: they are told, no kernel fails on them, and the pairs are made again."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import CopyStore
+from tests.daemon.learning.every_kind import CASES
+from tests.daemon.learning.mutations import Fuzz, learned, mutated
+from tests.daemon.learning.stores import QUICK, fill, some_pairs
+from tests.storage.building import query
+
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.learning.kinds.stored import DamagedPairsError, load_sound, load_stored
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.residents import withdraw_requested
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.counts.chain import CountsError
+from hierogram.storage.records import DamagedPair
+from hierogram.storage.records.pairs import checksum_of
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.database("sqlite")
+def test_kernels_read_only_what_the_reference_takes_for_derivations(kind: str, tmp_path: Path) -> None:
+    fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=3)
+    for number in range(6):
+        fuzz.round(sweep=number == 0)
+    assert 0 < fuzz.outcome.derivations_that_fit < fuzz.outcome.derivations
+    assert 0 < fuzz.outcome.averages_that_fit < fuzz.outcome.averages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.database("sqlite")
+def test_kernels_sample_whatever_is_a_derivation(kind: str, tmp_path: Path) -> None:
+    fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=4)
+    for _ in range(40):
+        fuzz.round()
+        fuzz.shown()
+    assert fuzz.outcome.derivations_that_fit > 0
+
+
+def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, checksum: int | None = None) -> None:
+    """Write bytes where a pair has its derivation, with the checksum that it has or another."""
+    values: dict[str, object] = {"current": current, "averages": averages, "pair": pair_id, "checksum": checksum}
+    changes = "current = :current, averages = :averages" + (", checksum = :checksum" if checksum is not None else "")
+    if checksum is None:
+        del values["checksum"]
+    query(
+        str(store.engine.url.render_as_string(hide_password=False)),
+        f"UPDATE derivations SET {changes} WHERE pair_id = :pair",
+        **values,
+    )
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(30))
+        IncrementalAligner(store).train()
+        learn(store, sweeps=3)
+
+
+@pytest.fixture
+def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
+    """A store that has learned, whose aligner has counted given alignments."""
+    copy_store("to be damaged", store_url, make)
+    with open_store(store_url) as store:
+        yield store
+
+
+def sound(store: Store) -> bool:
+    return verify(store).problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sealed", [False, True], ids=["with the old checksum", "with a checksum that fits"])
+def test_zeroed_derivations_are_told_and_made_again(filled: Store, sealed: bool) -> None:
+    ids = [2, 7, 8, 30]
+    for row in filled.pairs_by_id(ids):
+        assert row.current is not None
+        assert row.averages is not None
+        zeros = bytes(len(row.current))
+        own = checksum_of(row.id, zeros, row.averages) if sealed else None
+        overwrite(filled, row.id, zeros, row.averages, checksum=own)
+    problems = verify(filled).problems
+    for pair_id in ids:
+        assert any(line.startswith(f"pair {pair_id}: its derivation") for line in problems)
+    with pytest.raises(DamagedPairsError, match=r"pair 2: its derivation.*run `hierogram repair`") as caught:
+        learn(filled, sweeps=1)
+    assert [one.pair_id for one in caught.value.damaged] == ids
+    done = repair(filled)
+    assert (done.begun_anew, done.left) == (ids, [])
+    assert sound(filled)
+    assert filled.count_pairs(["waiting"]) == len(ids)
+    learn(filled, sweeps=1)
+    assert sound(filled)
+    assert filled.count_pairs(["settled"]) == 30
+
+
+def test_a_derivation_of_another_pair_is_told(filled: Store) -> None:
+    one, other = filled.pairs_by_id([3, 4])
+    assert one.current is not None
+    assert other.current is not None
+    assert one.averages is not None
+    assert other.averages is not None
+    overwrite(filled, 3, other.current, other.averages, checksum=other.checksum)
+    overwrite(filled, 4, one.current, one.averages, checksum=one.checksum)
+    with pytest.raises(DamagedPairsError) as caught:
+        load_stored(filled.pairs(), filled.settings())
+    assert [one.pair_id for one in caught.value.damaged] == [3, 4]
+    kept, pairs = load_sound(filled.pairs(), filled.settings())
+    assert [row.id for row in kept] == [k for k in range(1, 31) if k not in (3, 4)]
+    assert pairs.loaded.size == 28
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+def test_a_store_is_made_again_whatever_its_derivations_hold(kind: str, store_url: str) -> None:
+    case, random = CASES[kind], np.random.default_rng(11)
+    with open_store(store_url, create=True, settings=replace(case.settings, span_limit=5)) as store:
+        case.fill(store)
+        learn(store, sweeps=4)
+        for _ in range(3):
+            rows = store.pairs()
+            states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
+            for k, row in enumerate(rows):
+                if random.random() < 0.7:
+                    state = mutated(random, states[k], states)
+                    record = mutated(random, records[k], records)
+                    # Half of them look as if they had been written so.
+                    own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
+                    overwrite(store, row.id, state, record, checksum=own)
+            assert verify(store).problems
+            assert repair(store).left == []
+            assert sound(store)
+            learn(store, sweeps=1)
+            assert sound(store)
+            assert store.count_pairs(["settled"]) == len(rows)
+
+
+@pytest.mark.slow
+def test_counts_that_lack_uses_end_learning_with_an_error(filled: Store, store_url: str) -> None:
+    query(store_url, "UPDATE rules SET count = 1 WHERE count > 1")
+    with pytest.raises(CountsError, match="hierogram repair"):
+        learn(filled, sweeps=3)
+    assert repair(filled).left == []
+    learn(filled, sweeps=1)
+    assert sound(filled)
+
+
+def test_rules_that_are_too_long_end_learning_with_an_error(filled: Store, store_url: str) -> None:
+    query(store_url, "UPDATE rules SET length = 30000 WHERE count > 0")
+    with pytest.raises(CountsError, match="hierogram repair"):
+        learn(filled, sweeps=1)
+
+
+@pytest.mark.slow
+def test_links_that_do_not_fit_are_told_and_made_again(filled: Store, store_url: str) -> None:
+    # Given alignments give the aligner its links again; others are aligned again.
+    query(store_url, "UPDATE pair_links SET forward = substr(forward, 3) WHERE pair_id = 4")
+    query(store_url, "UPDATE pair_links SET backward = forward, forward = backward WHERE pair_id IN (5, 6)")
+    query(store_url, "UPDATE sentence_pairs SET aligned_by = 'aligner' WHERE id = 5")
+    query(store_url, "UPDATE pair_links SET backward = substr(backward, 3) WHERE pair_id = 5")
+    problems = verify(filled).problems
+    assert "pair 4: its links do not fit its words" in problems
+    assert "pair 5: its links do not fit its words" in problems
+    done = repair(filled)
+    assert (done.aligned_again, done.left) == ([5], [])
+    assert sound(filled)
+    assert filled.count_pairs(["unaligned"]) == 1
+    align_pending(filled)
+    learn(filled, sweeps=1)
+    assert sound(filled)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["0-99", "0-0 x", "70000-0", "-1-0"])
+@pytest.mark.parametrize("derived", [True, False], ids=["sampled", "waiting"])
+def test_an_alignment_that_cannot_be_read_is_told_and_made_again(
+    filled: Store, store_url: str, line: str, derived: bool
+) -> None:
+    if not derived:
+        fill(filled, some_pairs(32)[30:])
+    damaged = 9 if derived else 31
+    query(store_url, f"UPDATE sentence_pairs SET alignment = '{line}' WHERE id = {damaged}")
+    assert any(told.startswith(f"pair {damaged}: its alignment cannot be read") for told in verify(filled).problems)
+    with pytest.raises(DamagedPairsError, match=f"pair {damaged}: its alignment"):
+        learn(filled, sweeps=1)
+    done = repair(filled)
+    assert (done.aligned_again, done.left) == ([damaged], [])
+    assert sound(filled)
+    align_pending(filled)
+    learn(filled, sweeps=1)
+    assert sound(filled)
+
+
+def test_pairs_that_are_set_aside_are_left_out_until_they_are_repaired(filled: Store, store_url: str) -> None:
+    assert filled.set_aside([DamagedPair(5, "torn"), DamagedPair(99, "gone")]) == [DamagedPair(5, "torn")]
+    assert filled.set_aside([DamagedPair(5, "torn again")]) == []
+    assert filled.damaged_pairs() == [DamagedPair(5, "torn")]
+    assert filled.status().damaged == 1
+    assert filled.events(kinds=["pairs-damaged"]).events[0].detail == {"pair": 5, "reason": "torn"}
+    assert 5 not in [row.id for row in filled.stalest_pairs(100)]
+    assert 5 not in [row.id for row in filled.pairs(sound=True)]
+    query(store_url, "UPDATE derivations SET current = averages WHERE pair_id = 5")
+    filled.request_withdrawals([5, 6])
+    withdraw_requested(filled)
+    assert [row.id for row in filled.pairs_by_id([5, 6])] == [5]
+    done = repair(filled)
+    assert (done.put_back, done.begun_anew) == (1, [5])
+    withdraw_requested(filled)
+    assert filled.pairs_by_id([5, 6]) == []
+    assert sound(filled)
