@@ -274,7 +274,7 @@ def _recounted(
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        sound, (loaded, state, averages, _) = load_sound(rows, settings)
+        sound, (loaded, state, averages, *_) = load_sound(rows, settings)
         drawn = counted is Counted.DRAWN
         records = no_blobs(len(sound)) if drawn else averages
         rules = loaded.rule_deltas(None, Drawn(loaded.trees(state), records), settings)
@@ -485,7 +485,7 @@ def _pair_uses(
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus, after):
-        sound, (loaded, state, averages, _) = load_sound(rows, settings)
+        sound, (loaded, state, averages, *_) = load_sound(rows, settings)
         # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None

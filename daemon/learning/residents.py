@@ -48,10 +48,10 @@ class ResidentBatch:
     @classmethod
     def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
         """Load the pairs as stored. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
-        loaded, state, averages, stored = load_stored(rows, settings)
+        loaded, state, records, stored, averages = load_stored(rows, settings, averages=True)
         sweeps = np.array([row.sweep for row in rows], np.int64)
         kept = state.copy() if stored.any() else None
-        return cls(rows, loaded, state, sweeps, kept, stored, averages, sweeps.copy(), settings)
+        return cls(rows, loaded, state, sweeps, kept, stored, records, sweeps.copy(), settings, averages)
 
     @property
     def ids(self) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.stored import LINKS, Damage, DamagedPairsError
+from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.kinds.stored import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stems_of
 from hierogram.samplers.alignment.chain import MOST_FERTILITY
 from hierogram.samplers.alignment.prior_counts import (
@@ -232,6 +233,33 @@ def _damage_of(rows: Sequence[LinkRow]) -> list[Damage]:
     except DamagedPairsError as error:
         return list(error.damaged)
     return []
+
+
+def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
+    """Raise `DamagedPairsError` if alignments cannot be read, or have links beyond the pairs' words."""
+    if not _alignments_fit(rows):
+        reason = "its alignment cannot be read or does not fit its words"
+        raise DamagedPairsError([Damage(row.id, reason, ALIGNMENT) for row in rows if not _alignments_fit([row])])
+
+
+def fitting_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
+    """Return the alignments of pairs; those that cannot be read or do not fit are empty."""
+    if _alignments_fit(rows):
+        return [row.alignment for row in rows]
+    return [row.alignment if _alignments_fit([row]) else "" for row in rows]
+
+
+def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
+    try:
+        source, target, offset = read_links([row.alignment for row in rows])
+    except UNREADABLE:
+        return False
+    links = np.diff(offset)
+    last_source, last_target = (
+        np.repeat(np.array([side.count(" ") for side in sides], np.int64), links)
+        for sides in ([row.source for row in rows], [row.target for row in rows])
+    )
+    return bool((source <= last_source).all() and (target <= last_target).all())
 
 
 def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:

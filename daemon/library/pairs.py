@@ -6,6 +6,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.evaluation import links_of
 from hierogram.daemon.learning.derivations import derivation_of, expected_rules
 from hierogram.daemon.learning.drawing import draw
+from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import Used
@@ -60,5 +61,5 @@ class StoredPair:
         text = f"<p>{escape(self.source)}<br>{escape(self.target)}<br>{escape(self._row.alignment)}</p>"
         try:
             return text + draw(self.derivation())
-        except InputError as error:
+        except (InputError, DerivationError) as error:
             return f"{text}<p>{escape(str(error))}</p>"

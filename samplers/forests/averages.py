@@ -114,29 +114,40 @@ def encode_fragment(v, view, stack, content, position):
 
 
 @njit
-def decode_fragment(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
+def decode_counting(v, view, stack, content, first, last):
+    """Decode the fragment at v from bytes first..last into the variables.
+
+    Returns the number of its nonterminals, or -1 if it does not match the forest.
+    """
     if v < 0 or v >= len(view.node):
-        return False
+        return -1
     value, position = get_number(content, first, last)
     if value < 0 or not value & 1 or value >> 1 >= np.int64(view.node[v]["degree"]):
-        return False
+        return -1
     view.edge[v] = value >> 1
+    nonterminals = 0
     depth = push_tails(v, view, stack, 0)
     while depth > 0:
         depth -= 1
         x = stack[depth]
         value, position = get_number(content, position, last)
         if not is_variable(value, view.node[x]):
-            return False
+            return -1
         view.cut[x] = value & 1
         if value & 1:
             if value != 1:
-                return False
+                return -1
+            nonterminals += 1
             continue
         view.edge[x] = value >> 1
         depth = push_tails(x, view, stack, depth)
-    return position == last
+    return nonterminals if position == last else -1
+
+
+@njit_inline
+def decode_fragment(v, view, stack, content, first, last):
+    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
+    return decode_counting(v, view, stack, content, first, last) >= 0
 
 
 @njit_inline

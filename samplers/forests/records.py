@@ -17,7 +17,7 @@ from hierogram.samplers.forests.averages import (
     BYTES_A_SLOT,
     Averages,
     class_of,
-    decode_fragment,
+    decode_counting,
     empty_averages,
     error_variance,
     expected_uses,
@@ -256,64 +256,82 @@ def write_averages(averages: Averages) -> Blobs:
 
 
 @njit
-def _fits(view, content, first, last, slots, left, stack):
-    """Return whether bytes first..last are a record of the pair's averages, with room in its `slots`.
+def _begin_record(view, content, first, last, left):
+    """Return sweeps, floor and the position of the entries of a record; position -1 if the bytes are not one.
 
-    A sweep credits each node of a tree with up to one use, which bounds the totals, and the total of a class includes
-    the uses of its entries. `left` int64[CLASSES] is scratch memory.
+    Writes the totals to `left` int64[CLASSES]. A sweep credits each node of a tree with up to one use, which bounds
+    them.
     """
     sweeps, floor, position = _begin(content, first, last)
     if position < 0 or sweeps >= MOST_SWEEPS or floor > _MOST_STORED:
-        return False
+        return sweeps, floor, -1
     most = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
     for k in range(CLASSES):
         left[k], position = get_number(content, position, last)
         if left[k] < 0 or left[k] > most:
-            return False
+            return sweeps, floor, -1
         most -= left[k]
-    while position < last:
-        root, sums, _, start, position = _next(content, position, last)
-        if position < 0 or sums[0] > _MOST_STORED or sums[1] > _MOST_STORED:
-            return False
-        slots -= slots_of(position - start)
-        if slots < 0 or position - start > _MOST_BYTES:
-            return False
-        if not decode_fragment(root, view, stack, content, start, position):
-            return False
-        of_class = _class_of(content, start, position)
-        left[of_class] -= sums[0]
-        if left[of_class] < 0:
-            return False
-    return True
+    return sweeps, floor, position
+
+
+@njit
+def _next_fitting(view, content, position, last, left, stack):
+    """Return the entry at `position` as `_next` does, decoded into the variables; end -1 if it does not fit.
+
+    Its uses are taken off `left`: the total of a class includes the uses of its entries.
+    """
+    root, sums, shared, start, end = _next(content, position, last)
+    if end < 0 or sums[0] > _MOST_STORED or sums[1] > _MOST_STORED or end - start > _MOST_BYTES:
+        return root, sums, shared, start, -1
+    nonterminals = decode_counting(root, view, stack, content, start, end)
+    if nonterminals < 0:
+        return root, sums, shared, start, -1
+    of_class = class_of(nonterminals)
+    left[of_class] -= sums[0]
+    return root, sums, shared, start, end if left[of_class] >= 0 else -1
 
 
 @njit
 def _check(batch, state, slots, records, left, stack, wrong):
-    """Mark the pairs whose records do not match their forest in `wrong`."""
-    for pair in range(len(records.offsets) - 1):
-        first, last = records.offsets[pair], records.offsets[pair + 1]
-        view = view_pair(batch, state, pair)
-        wrong[pair] = first < last and not _fits(view, records.content, first, last, slots[pair], left, stack)
-
-
-@njit
-def _read(averages, batch, state, records, stack, work):
-    """Fill the averages from records that match their forests."""
+    """Mark the pairs whose records do not match their forest, or have no room in their slots, in `wrong`."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        averages.sweeps[pair], averages.floor[pair], position = _begin(records.content, first, last)
+        _, _, position = _begin_record(view, records.content, first, last, left)
+        room = slots[pair]
+        while 0 <= position < last:
+            _, _, _, start, position = _next_fitting(view, records.content, position, last, left, stack)
+            room -= slots_of(position - start)
+            if room < 0:
+                position = -1
+        wrong[pair] = position < 0
+
+
+@njit
+def _read(averages, batch, state, records, left, stack, work, wrong):
+    """Fill the averages from the records, and mark the pairs as `_check` does."""
+    for pair in range(len(records.offsets) - 1):
+        first, last = records.offsets[pair], records.offsets[pair + 1]
+        if first == last:
+            continue
+        view = view_pair(batch, state, pair)
+        sweeps, floor, position = _begin_record(view, records.content, first, last, left)
+        averages.sweeps[pair] = sweeps
+        averages.floor[pair] = floor
         for k in range(CLASSES):
-            averages.total[pair, k], position = get_number(records.content, position, last)
-        while position < last:
-            root, sums, shared, start, position = _next(records.content, position, last)
-            decode_fragment(root, view, stack, records.content, start, position)
+            averages.total[pair, k] = left[k]
+        while 0 <= position < last:
+            root, sums, shared, start, position = _next_fitting(view, records.content, position, last, left, stack)
+            if position < 0:
+                break
             work.registers[0]["epoch"] += 1
             make_summary(root, view, work)
             hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
-            put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position])
+            if not put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position]):
+                position = -1
+        wrong[pair] = position < 0
 
 
 def check_records(batch: Batch, records: Blobs) -> None:
@@ -327,8 +345,10 @@ def check_records(batch: Batch, records: Blobs) -> None:
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
-    check_records(batch, records)
+    wrong = np.zeros(batch.size, np.bool_)
     averages = empty_averages(batch)
-    stack = np.empty(batch.most_nodes + 1, np.int64)
-    _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch))
+    left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
+    _read(averages, batch, empty_state(batch.forests), records, left, stack, walk_space(batch), wrong)
+    if wrong.any():
+        raise misfit("averages", "do not fit its forest", wrong)
     return averages

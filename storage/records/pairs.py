@@ -145,9 +145,12 @@ class AddedPairs:
     rejected: list[RejectedLine]
 
 
+_SPREAD, _CRC = 0x9E3779B1, 0xFFFFFFFF
+
+
 def checksum_of(pair_id: int, current: bytes, averages: bytes) -> int:
     """Return the checksum of a pair's derivation and averages. The id is included, so exchanged rows are noticed."""
-    return crc32(current, crc32(averages, crc32(b"%d %d" % (pair_id, len(averages)))))
+    return crc32(current, crc32(averages, (pair_id * _SPREAD + len(averages)) & _CRC))
 
 
 class DamagedPair(NamedTuple):

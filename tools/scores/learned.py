@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.stored import load_sound
+from hierogram.daemon.learning.stored_links import fitting_alignments
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
@@ -219,7 +220,7 @@ class Learned:
         """Return stored pairs with their own contributions to the counts."""
         source = self.number(0, (row.source.split(" ") for row in rows))
         target = self.number(1, (row.target.split(" ") for row in rows))
-        linked, linked_to, first = read_links([row.alignment for row in rows])
+        linked, linked_to, first = read_links(fitting_alignments(rows))
         rule, times, rule_first = self._own_rules(rows)
         return Pairs(
             *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, times,
@@ -246,7 +247,7 @@ class Learned:
         return self._numbers(keys[order]), times[order].astype(np.int32), first
 
     def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        sound, (loaded, state, _, _) = load_sound(rows, self.settings)
+        sound, (loaded, state, *_) = load_sound(rows, self.settings)
         found = loaded.occurrences(state)
         places = {row.id: place for place, row in enumerate(rows)}
         at = np.array([places[row.id] for row in sound], np.int64)
@@ -310,7 +311,7 @@ def _linked_positions(
     rows: Sequence[PairRow], sides: tuple[Column, Column]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all linked words in the two columns."""
-    source, target, first = read_links([row.alignment for row in rows])
+    source, target, first = read_links(fitting_alignments(rows))
     sizes = np.diff(first)
     begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
     return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]

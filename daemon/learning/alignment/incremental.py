@@ -29,6 +29,7 @@ from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     Links,
     NamedCounts,
+    check_alignments,
     enter_counts,
     names_of,
     read_blobs,
@@ -153,9 +154,13 @@ class IncrementalAligner:
         return sum(len(lot.ids) for lot in lots)
 
     def train(self) -> int:
-        """Train the aligner on given alignments that it has not seen yet; return their number."""
+        """Train the aligner on given alignments that it has not seen yet; return their number.
+
+        Raises `DamagedPairsError` if an alignment cannot be read.
+        """
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
+            check_alignments(rows)
             texts = LinkedTexts.of(rows)
             given = LinkList(*read_links([row.alignment for row in rows]))
             links = both_ways(given, texts.source, texts.target)

@@ -249,9 +249,17 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Return the source and target positions of all links in canonical Pharaoh lines, and the lines' offsets."""
-    offsets = np.cumsum([0, *[line.count("-") for line in alignments]], dtype=np.int64)
+    """Return the source and target positions of all links in canonical Pharaoh lines, and the lines' offsets.
+
+    Raises `AlignmentInputError` or `ValueError` if a line is not one.
+    """
+    links = [line.count("-") for line in alignments]
+    offsets = np.cumsum([0, *links], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
+    # With as many tokens as hyphens, a line has two numbers a link at most.
+    tokens = [line.count(" ") + (line != "") for line in alignments]
+    if links != tokens or len(numbers) != 2 * offsets[-1]:
+        raise AlignmentInputError("an alignment is not a line of links such as 0-0 1-2")
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 

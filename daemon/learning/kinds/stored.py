@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State
+from hierogram.daemon.learning.kinds.kind import Averages, Drawn, Loaded, State
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.exceptions import DerivationError, SamplerError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
@@ -58,26 +58,28 @@ class StoredPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
     `stored` bool[P]: pairs that have a derivation; the others have an initial state. `records` are the averages as
-    bytes.
+    bytes, `averages` as the sampler has them, if they were asked for.
     """
 
     loaded: Loaded
     state: State
     records: Blobs
     stored: NDArray[np.bool_]
+    averages: Averages | None
 
     def rules(self, settings: Settings) -> RuleDeltas:
         """Return the rules of the pairs' derivations and averages, counted from zero."""
         return self.loaded.rule_deltas(None, Drawn(self.loaded.trees(self.state), self.records), settings)
 
 
-def load_stored(rows: Sequence[PairRow], settings: Settings) -> StoredPairs:
+def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> StoredPairs:
     """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
 
-    Raises `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if pairs are unsuitable together.
+    With `averages`, they are read for sampling, which validates them, too; else they are only validated. Raises
+    `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if pairs are unsuitable together.
     """
     try:
-        return _load(rows, settings)
+        return _load(rows, settings, averages)
     except UNREADABLE:
         damaged = find_damage(rows, settings)
         if not damaged:
@@ -102,7 +104,7 @@ def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
     return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
 
 
-def _load(rows: Sequence[PairRow], settings: Settings) -> StoredPairs:
+def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> StoredPairs:
     _check_bytes(rows)
     kind = kind_of(settings)
     loaded = kind.load(rows, settings)
@@ -111,16 +113,12 @@ def _load(rows: Sequence[PairRow], settings: Settings) -> StoredPairs:
     if not stored.all():
         fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
         states = [own if row.current is None else row.current for row, own in zip(rows, fresh, strict=True)]
-    return _decoded(loaded, states, rows, stored)
-
-
-def _decoded(
-    loaded: Loaded, states: Sequence[bytes], rows: Sequence[PairRow], stored: NDArray[np.bool_]
-) -> StoredPairs:
     state = loaded.decode(join_blobs(states))
     records = join_blobs([row.averages or b"" for row in rows])
+    if averages:
+        return StoredPairs(loaded, state, records, stored, loaded.read_averages(records))
     loaded.check_averages(records)
-    return StoredPairs(loaded, state, records, stored)
+    return StoredPairs(loaded, state, records, stored, None)
 
 
 def _check_bytes(rows: Sequence[PairRow]) -> None:
@@ -144,7 +142,8 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
         pairs = kind_of(settings).load(rows, settings)
         loaded = True
         if derivations:
-            _decoded(pairs, [row.current or b"" for row in rows], rows, np.ones(len(rows), np.bool_))
+            pairs.decode(join_blobs([row.current or b"" for row in rows]))
+            pairs.check_averages(join_blobs([row.averages or b"" for row in rows]))
         return []
     except UNREADABLE as error:
         if isinstance(error, DerivationError) and error.pairs:
