@@ -242,7 +242,9 @@ class SamplingLoop:
             except DamagedPairsError as error:
                 # A pair was to be withdrawn, corrected, aligned again or indexed. Its batch may be in any state, so
                 # everything is read again, without it.
-                set_aside(self._store, self._log, error)
+                known = {pair.id for pair in self._store.damaged_pairs()}
+                if set_aside(self._store, self._log, error) <= known:
+                    raise
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling

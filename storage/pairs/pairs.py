@@ -118,13 +118,12 @@ class Pairs(Access):
         """Return the backlog of sampling without pairs that are set aside, in constant time."""
         with self._reading() as connection:
             totals = read_state(connection)
-            aside = dict(
-                connection.execute(
-                    select(sentence_pairs.c.state, func.count())
-                    .join(damaged_pairs, damaged_pairs.c.pair_id == sentence_pairs.c.id)
-                    .group_by(sentence_pairs.c.state)
-                ).all()
+            by_state = (
+                select(sentence_pairs.c.state, func.count())
+                .join(damaged_pairs, damaged_pairs.c.pair_id == sentence_pairs.c.id)
+                .group_by(sentence_pairs.c.state)
             )
+            aside: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
             oldest = [
                 added_at
                 for state in UNSETTLED

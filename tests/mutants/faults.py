@@ -11,6 +11,7 @@ SMALL_SCALE = (
 )
 """Products of a few factors already exceed the range of one value."""
 
+DAMAGED = ("tests/daemon/learning/test_damaged_pairs.py", "-k", "reference")
 TREES = "tests/samplers/trees/test_tree_sampler.py"
 DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
 TYPES = "tests/samplers/synchronous/test_type_moves.py"
@@ -246,6 +247,34 @@ FAULTS = (
         'work.mass[class_of(work.summary[v]["nonterminals"])] += uses',
         "work.mass[0] += uses",
         (CREDITS, "-k", "nonterminals"),
+    ),
+    Fault(
+        "roots that head no rule are accepted as derivations",
+        "forests/derivations.py",
+        'and (value & 1 == 1 or node["free"] == 1)',
+        "",
+        DAMAGED,
+    ),
+    Fault(
+        "numbers are accepted in non-canonical encodings",
+        "forests/derivations.py",
+        "return value if byte > 0 or shift == 0 else -1, position",
+        "return value, position",
+        DAMAGED,
+    ),
+    Fault(
+        "averages can contain more uses than the sweeps allow",
+        "forests/records.py",
+        "if left[k] < 0 or left[k] > most:",
+        "if left[k] < 0:",
+        DAMAGED,
+    ),
+    Fault(
+        "positions of ITG averages can be repeated",
+        "itg/summaries.py",
+        "if at < 0 or (at == before and number > 0) or not",
+        "if at < 0 or not",
+        DAMAGED,
     ),
     Fault(
         "counted uses are also reported as left out",
