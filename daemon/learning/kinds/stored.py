@@ -128,7 +128,7 @@ def _check_bytes(rows: Sequence[PairRow]) -> None:
         raise DerivationError(
             f"the derivation of pair {rows[altered[0]].id} is not as it was written",
             altered,
-            "its derivation or its samples are not as they were written",
+            "it or its averages are not as they were written",
         )
 
 
@@ -149,7 +149,7 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
         if isinstance(error, DerivationError) and error.pairs:
             known = set(error.pairs)
             rest = [row for k, row in enumerate(rows) if k not in known]
-            damaged = [Damage(rows[k].id, error.reason) for k in error.pairs]
+            damaged = [Damage(rows[k].id, f"its derivation cannot be read: {error.reason}") for k in error.pairs]
             return damaged + _find(rest, settings, derivations=derivations)
         if len(rows) == 1:
             part = DERIVATION if loaded else _unreadable_part(rows[0], settings)

@@ -168,10 +168,12 @@ def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, sto
     query(store_url, "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 5")
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-99999' WHERE id = 7")
+    problems = verify(filled).problems
+    assert "pair 5: its alignment cannot be read: the link 99-99 of pair 5 is beyond its words" in problems
+    assert any(problem.startswith("pair 7: its alignment cannot be read") for problem in problems), problems
     done = repair(filled)
     assert done.begun_anew == []
-    assert "pair 5: it cannot be read: the link 99-99 of pair 5 is beyond its words" in done.left
-    assert any(problem.startswith("pair 7: it cannot be read") for problem in done.left), done.left
+    assert done.aligned_again == [5, 7]
     assert any("pairs without their corpus: 6" in problem for problem in done.left)
     assert done.rules_corrected
 
