@@ -108,7 +108,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.reading import Input
-    from hierogram.tools.lab.comparison.comparing import HoldingOut
+    from hierogram.tools.lab.comparison.comparing import HeldOutInput
     from hierogram.tools.lab.measures.results import temporary_folder
 
     with temporary_folder() as folder:
@@ -119,7 +119,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
-            with HoldingOut(files, every) as source, progress("ingest", "lines") as shown:
+            with HeldOutInput(files, every) as source, progress("ingest", "lines") as shown:
                 done = opened.add(source, progress=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines))
             if done.totals.rejected:
                 note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")

@@ -32,7 +32,7 @@ from hierogram.daemon.text.treebanks.trees import Tree, read_tree, words_of
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import Kept, drawn
+from hierogram.tools.lab.measures.results import ResultCache, drawn
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, to_context_free
@@ -262,7 +262,7 @@ def compare(
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
     growing = [runs.task(trees, (bases[-1], seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
-    kept = Kept(results)
+    kept = ResultCache(results)
     every = [*tasks, *growing]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
     with ProcessPoolExecutor(runs.jobs) as pool:

@@ -196,5 +196,5 @@ def test_ingest_into_a_store_that_has_the_pairs_is_rejected(bitext: list[str], t
     named = f"sqlite:///{tmp_path}/named.db"
     corpus = Corpus(*bitext, postgres=named)
     assert measure_ingest(corpus)["postgres"]["pairs"] == 40
-    with pytest.raises(UsageError, match=r"named\.db holds these pairs already"):
+    with pytest.raises(UsageError, match=r"named\.db already contains these pairs"):
         measure_ingest(corpus)

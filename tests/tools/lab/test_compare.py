@@ -163,11 +163,11 @@ def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path:
 
 def test_the_command_refuses_contradictory_options(run: Compare, tmp_path: Path) -> None:
     kept = tmp_path / "kept.db"
-    assert "go with FILES" in run("--keep", str(kept), code=2)[1]
-    assert "not both" in run("x", "--held-out", "y", "--hold-out", "3", code=2)[1]
+    assert "require FILES" in run("--keep", str(kept), code=2)[1]
+    assert "mutually exclusive" in run("x", "--held-out", "y", "--hold-out", "3", code=2)[1]
     with open_store(f"sqlite:///{kept}", create=True):
         pass
-    assert "is there already" in run("x", "--keep", str(kept), code=2)[1]
+    assert "already exists" in run("x", "--keep", str(kept), code=2)[1]
     assert "hierogram learn" in run("--store", str(kept), code=2)[1]
 
 

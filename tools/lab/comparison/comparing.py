@@ -35,7 +35,7 @@ def read_sentences(path: str) -> list[str]:
         return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
 
 
-class HoldingOut(Input):
+class HeldOutInput(Input):
     """Input files without every `every`-th line, whose source sides are added to `held_out` (0: hold out nothing)."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:

@@ -66,7 +66,7 @@ def export_heuristic(
             if options.filter_for is not None:
                 words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
             chosen = None if pruning is None else chosen_rules(grammar, pruning)
-            gathered = _Gathered(grammar, source, target, singletons, words, chosen)
+            gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
             # Numbered as in exports.
@@ -113,7 +113,7 @@ def _link(rules: Scratch) -> None:
     rules.run("DROP TABLE chosen")
 
 
-class _Gathered:
+class _RuleBlocks:
     """The rules of a heuristic grammar as blocks; with a test set, only those with all source words in it.
 
     The other rules with the same target sides are counted as one dummy rule for each target side, and all remaining

@@ -118,7 +118,7 @@ def timed(work: Callable[[], Value], clock: Callable[[], float] = time.perf_coun
     return clock() - started, done
 
 
-class Kept:
+class ResultCache:
     """Results of long runs, cached as plain values by name in a JSON file, so that an interrupted run can continue."""
 
     def __init__(self, path: Path) -> None:

@@ -36,7 +36,7 @@ from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
 from hierogram.tools.lab.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
-from hierogram.tools.lab.measures.results import Kept, drawn
+from hierogram.tools.lab.measures.results import ResultCache, drawn
 from hierogram.tools.lab.papers.translations import (
     HIERO,
     START,
@@ -109,7 +109,7 @@ class _Figure:
         source, target = map(Path, experiment.parts.files)
         self._files = source, target
         self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
-        self._kept = Kept(wanted.work / "aligners.json")
+        self._kept = ResultCache(wanted.work / "aligners.json")
         self._scopes = {PHRASES: 0, HIERO: wanted.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:

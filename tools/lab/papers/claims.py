@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from hierogram.daemon.cli.common import note
-from hierogram.tools.lab.measures.results import Kept
+from hierogram.tools.lab.measures.results import ResultCache
 
 Rows = list[dict[str, str]]
 _RANGE = 0.2
@@ -382,7 +382,7 @@ def main(
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         Path(data.path(part)).write_text("".join(lines[:number]), encoding="utf-8")
     prepare(data)
-    kept, failed = Kept(work / "said.json"), 0
+    kept, failed = ResultCache(work / "said.json"), 0
     print("where", "claim", "holds", "figures", sep="\t")
     for experiment in EXPERIMENTS:
         if only not in experiment.program:

@@ -98,7 +98,7 @@ def main(
     rows = table.compared([table.row(systems) for systems in table.rivals()])
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
     (wanted.work / "rivals.json").write_text(content + "\n")
-    say(rows, experiment.parts, wanted)
+    print_rivals(rows, experiment.parts, wanted)
 
 
 class RivalTable:
@@ -263,7 +263,7 @@ def p_of_difference(
     return (larger + 1) / (resamples + 1)
 
 
-def say(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
+def print_rivals(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
     """Print the table."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "chrF", "p", "p of means", "once", "untuned"]
     columns += ["s to write", "s a sentence"]

@@ -40,7 +40,7 @@ from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKe
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import Kept, check_settings, drawn, write_table
+from hierogram.tools.lab.measures.results import ResultCache, check_settings, drawn, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, System, split
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -331,7 +331,7 @@ def main(
 
 def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
-    kept = Kept(wanted.work / "found.json")
+    kept = ResultCache(wanted.work / "found.json")
     # Sampling a pair of one word first excludes compilation from the times.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
     tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))

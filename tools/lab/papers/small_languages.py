@@ -31,7 +31,7 @@ from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.storage.options import Option
 from hierogram.storage.records import MAX_BPE_MERGES
-from hierogram.tools.lab.measures.results import Figures, Kept, check_settings, drawn
+from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, drawn
 from hierogram.tools.translation.text_translator import TextTranslator
 
 ENGLISH = "en"
@@ -280,7 +280,7 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _apart(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
+def _run_in_process(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
     """Return the figures of some work that runs in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *given).result()
@@ -294,17 +294,19 @@ def main(
     """Measure, and print the table; or draft, and print the gain from learning corrections."""
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", wanted.of_results())
-    kept, rows = Kept(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
+    kept, rows = ResultCache(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
     for train in map(int, wanted.train):
         for language in wanted.languages:
             for source, target in ((ENGLISH, language), (language, ENGLISH)):
                 for way in wanted.ways:
                     cell = Cell(source, target, train, way)
                     if not wanted.draft:
-                        rows.append((cell, kept.find(str(cell), partial(_apart, measure, folder, cell, wanted))))
+                        rows.append(
+                            (cell, kept.find(str(cell), partial(_run_in_process, measure, folder, cell, wanted)))
+                        )
                     elif source == ENGLISH:
                         name = f"{cell}, {wanted.draft} drafted by {wanted.block}"
-                        rows.append((cell, kept.find(name, partial(_apart, draft, folder, cell, wanted))))
+                        rows.append((cell, kept.find(name, partial(_run_in_process, draft, folder, cell, wanted))))
     if wanted.draft:
         _print_drafts(rows)
         if wanted.figure is not None:

@@ -37,7 +37,7 @@ from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
-from hierogram.tools.lab.measures.results import Kept, check_settings, timed
+from hierogram.tools.lab.measures.results import ResultCache, check_settings, timed
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, write_weights
 from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -291,7 +291,7 @@ class Experiment:
     def __init__(self, parts: Split, folder: Path, max_scope: int, threads: int, found: str = "found.json") -> None:
         """Start or continue; `found` is the file of cached results."""
         self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
-        self.kept = Kept(folder / found)
+        self.kept = ResultCache(folder / found)
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 

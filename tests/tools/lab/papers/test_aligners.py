@@ -55,7 +55,7 @@ def test_one_command_makes_the_figure(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_given_links_are_rejected(tmp_path: Path) -> None:
     refused = ran("papers.aligners", "a", "b", "c", "--work", str(tmp_path))
-    assert "a bitext is two files" in str(refused.exception)
+    assert "expected two files of a bitext" in str(refused.exception)
 
 
 @pytest.mark.slow

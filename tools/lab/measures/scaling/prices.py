@@ -19,7 +19,7 @@ from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.tools.lab.measures.results import BitextFile, Corpus, Kept
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, ResultCache
 from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
 
 SEQUENTIAL = "sequential"
@@ -64,7 +64,7 @@ def main(
 ) -> None:
     """Sample a corpus sequentially and in blocks, and report the change of the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
-    kept = Kept(output)
+    kept = ResultCache(output)
     ends = {
         scheme: [
             kept.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps))

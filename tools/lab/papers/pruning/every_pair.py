@@ -18,7 +18,7 @@ import typer
 
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.tools.lab.measures.results import Kept
+from hierogram.tools.lab.measures.results import ResultCache
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
 
 _AT_ONCE = 1_000
@@ -58,7 +58,7 @@ def main(
     reading = time.process_time() - begun
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
-    kept, rows = Kept(output), list[tuple[int, int, float]]()
+    kept, rows = ResultCache(output), list[tuple[int, int, float]]()
     # Kernels are compiled, or loaded, before the clock starts.
     for pair in pairs[:2]:
         sample(corpus, grammar, pair, seed)

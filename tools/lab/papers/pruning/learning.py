@@ -249,14 +249,14 @@ def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *alone)))
 
 
-class Learnt(NamedTuple):
+class LearningPoint(NamedTuple):
     """A grammar after an iteration: its exact log-likelihood, and processor seconds of learning so far."""
 
     log_likelihood: float
     seconds: float
 
 
-def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[Learnt]:
+def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[LearningPoint]:
     """Learn, and yield the state before the first iteration and after each."""
     spent, steps = 0.0, learned(grammar, iterations, soft)
     for iteration in range(iterations + 1):
@@ -266,7 +266,7 @@ def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -
             spent += time.process_time() - begun
         found = count_exactly(grammar).log_likelihood
         assert found is not None
-        yield Learnt(found, spent)
+        yield LearningPoint(found, spent)
 
 
 def main(

@@ -245,7 +245,7 @@ def main(
     read = [transformed(tree, how) for tree in read_trees(treebank, 3 * trees)]
     known, others = read[:trees], read[trees:]
     if not others:
-        raise InputError(f"{treebank} has only {trees:,} trees: name fewer with --trees")
+        raise InputError(f"{treebank} must have more than {trees:,} trees: lower --trees")
     grammar = grammar_of(known)
     root = Counter(tree.label for tree in known).most_common(1)[0][0]
     ways = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))

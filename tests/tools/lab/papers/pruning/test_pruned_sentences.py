@@ -44,4 +44,4 @@ def test_a_treebank_with_too_few_trees_is_refused(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(sentences.main)
     found = CliRunner().invoke(app, [str(treebank), "--trees", "30"])
-    assert "no more than 30 trees" in str(found.exception)
+    assert "must have more than 30 trees" in str(found.exception)
