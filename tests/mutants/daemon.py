@@ -3,6 +3,7 @@
 from tests.mutants.fault import Fault
 
 _PUBLICATION = "tests/daemon/exports/test_publication.py"
+_LINKS_OF_RULES = ("tests/daemon/exports/test_scratch.py", "-k", "most_frequent_form")
 _FORMATS = "tests/daemon/exports/test_formats.py"
 _EXPORTING = "tests/daemon/exports/test_exporting.py"
 _FOLLOWING = "tests/tools/translation/test_following.py"
@@ -280,6 +281,27 @@ DAEMON_FAULTS = (
         "SET uses = inner_uses.uses + inner_uses.composed FROM",
         "SET uses = inner_uses.uses FROM",
         (_EXPORTING, "-k", "translation_weights"),
+    ),
+    Fault(
+        "a rule has the links of its rarest form",
+        "daemon/exports/scratch.py",
+        "PARTITION BY source, target ORDER BY uses DESC, coalesce",
+        "PARTITION BY source, target ORDER BY uses, coalesce",
+        _LINKS_OF_RULES,
+    ),
+    Fault(
+        "uses of one form in several blocks are compared one by one",
+        "daemon/exports/scratch.py",
+        "alignment, sum(uses) AS uses",
+        "alignment, max(uses) AS uses",
+        _LINKS_OF_RULES,
+    ),
+    Fault(
+        "the links of forms that nobody uses count",
+        "daemon/exports/scratch.py",
+        "FROM inner_uses WHERE uses > 0 GROUP BY source, target, alignment",
+        "FROM inner_uses GROUP BY source, target, alignment",
+        _LINKS_OF_RULES,
     ),
     Fault(
         "rules of new pairs wait for a full reload",

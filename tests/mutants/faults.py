@@ -26,6 +26,8 @@ KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
 _LEFT_OUT = "sixty or sqlite and (same_numbers or scope_three or cut or copies)"
 SCORES = ("tests/tools/scores/test_scores.py", "-k", _LEFT_OUT)
+DERIVATIONS = ("tests/tools/scores/test_scores.py", "-k", "sqlite and mean_weight")
+DOUBTS = ("tests/tools/scores/test_doubts.py",)
 LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 DENSE = ("tests/samplers/charts/test_dense.py",)
 LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
@@ -240,6 +242,37 @@ FAULTS = (
         'work.registers[0]["lost"] += uses',
         'work.registers[0]["lost"] += 0',
         (CREDITS, "-k", "without_room"),
+    ),
+    Fault(
+        "entries do not say that they may have missed the uses of unknown rules",
+        "forests/averages.py",
+        'averages.entry[k]["missed"] += uses',
+        'averages.entry[k]["missed"] += 0',
+        (CREDITS, "-k", "without_room"),
+    ),
+    Fault(
+        "rules without an entry had none of the uses of unknown rules",
+        "forests/averages.py",
+        """ of every rule by `uses`.\"\"\"
+    averages.floor[pair] += uses
+""",
+        """ of every rule by `uses`.\"\"\"
+""",
+        (AVERAGES, "-k", "unknown_rules"),
+    ),
+    Fault(
+        "a rule that is larger than all slots had no uses",
+        "forests/averages.py",
+        "        averages.floor[pair] += uses\n\n\n@njit\ndef lose_uses",
+        "        averages.floor[pair] += 0\n\n\n@njit\ndef lose_uses",
+        (AVERAGES, "-k", "larger_than_all_slots"),
+    ),
+    Fault(
+        "rules that are shared are counted from the threshold of the others on",
+        "forests/averages.py",
+        "mean >= (LEAST_KEPT if shared else LEAST_SHOWN)",
+        "mean >= (LEAST_KEPT if shared == 1 else LEAST_SHOWN)",
+        (AVERAGES, "-k", "threshold"),
     ),
     Fault(
         "all credits count for rules without nonterminals",
@@ -1308,6 +1341,48 @@ FAULTS = (
         "(number - 1) * np.log(base.straight)",
         "0 * np.log(base.straight)",
         SCORES,
+    ),
+    Fault(
+        "the weight of a derivation is a sum over its rules",
+        "scores/scorer.py",
+        "return summed / uses if uses > 0 else np.nan",
+        "return summed if uses > 0 else np.nan",
+        DERIVATIONS,
+    ),
+    Fault(
+        "rules that a derivation uses twice count once in its mean",
+        "scores/scorer.py",
+        "        uses += pairs.times[k]\n    return",
+        "        uses += 1\n    return",
+        DERIVATIONS,
+    ),
+    Fault(
+        "rules of a derivation that nobody else uses have no least weight",
+        "scores/scorer.py",
+        "weight = max(kept * space.factors[rules.lengths[rule]], rarest)",
+        "weight = max(kept * space.factors[rules.lengths[rule]], 1e-9)",
+        DERIVATIONS,
+    ),
+    Fault(
+        "the median deviation is taken for a standard deviation",
+        "tools/scores/doubts.py",
+        "_OF_NORMAL = 1.4826",
+        "_OF_NORMAL = 1.0",
+        DOUBTS,
+    ),
+    Fault(
+        "pairs that are far above what is usual are doubtful",
+        "tools/scores/doubts.py",
+        "(usual.evidence[0] - evidence) /",
+        "abs(usual.evidence[0] - evidence) /",
+        DOUBTS,
+    ),
+    Fault(
+        "different numbers are not doubtful",
+        "tools/scores/doubts.py",
+        "_DIFFERENT_NUMBERS * (_numbers",
+        "0 * (_numbers",
+        DOUBTS,
     ),
     Fault(
         "copies are not doubtful",

@@ -56,6 +56,14 @@ class Average:
         if self.sweeps % SWEEPS_A_PRUNING == 0:
             self._prune()
 
+    def lose(self, rule: Hashable, uses: int) -> None:
+        """Uses whose rule is not known to the averages: any rule may have had them."""
+        self.floor += uses
+        for entry in self.entries.values():
+            entry.missed += uses
+        self.truth[rule] = self.truth.get(rule, Fraction(0)) + uses
+        self.total += uses
+
     def _enter(self, rule: Hashable, uses: int, slots: int) -> None:
         self.largest = max(self.largest, slots)
         if not self._has_room(slots):

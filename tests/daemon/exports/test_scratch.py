@@ -12,7 +12,7 @@ from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.scratch import LINKED, link_rules, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
@@ -79,3 +79,28 @@ def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch
         path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
         written.append(path.read_bytes())
     assert written[0] == written[1]
+
+
+def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
+    """Uses of a form are added up over blocks of pairs; of forms used equally often the first in order is chosen."""
+    forms = [
+        ("a b", "x y", "0-0 1-1", 3),
+        ("a b", "x y", "0-1 1-0", 5),
+        ("a b", "x y", "0-0", 1),
+        ("a b", "x y", "0-0 1-1", 3),
+        ("c", "z", "0-0", 2),
+        ("c", "z", "", 2),
+        ("d", "z", "0-0", 0),
+        ("d e", "z", "1-0", 4),
+        ("d e", "z", "0-0", 4),
+    ]
+    with scratch(tmp_path) as database:
+        database.run("CREATE TABLE loaded AS SELECT unnest(['a b', 'c', 'd', 'd e', 'f']) AS source, 7 AS uses")
+        target = "CASE source WHEN 'a b' THEN 'x y' ELSE 'z' END AS target"
+        database.run(f"CREATE VIEW rules AS SELECT rowid AS id, *, 'old' AS alignment, {target} FROM loaded")
+        for block in (forms[:3], forms[3:]):
+            columns = [["\n".join(map(str, column)) for column in zip(*((*form, 0) for form in block), strict=True)]]
+            database.load("inner_uses", LINKED, ((len(block), column) for column in columns))
+        link_rules(database)
+        [rows] = list(database.columns("SELECT source, alignment, uses FROM rules ORDER BY source"))
+    assert rows == [("a b", "0-0 1-1", 7), ("c", "", 7), ("d", "", 7), ("d e", "0-0", 7), ("f", "", 7)]

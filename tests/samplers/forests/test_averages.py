@@ -27,7 +27,9 @@ from hierogram.samplers.forests.averages import (
     end_sweep,
     enter_rule,
     error_variance,
+    expected_uses,
     find_entry,
+    lose_uses,
     mean_uses,
 )
 from hierogram.samplers.forests.batch import Batch, State, initial_state
@@ -232,6 +234,45 @@ def test_averages_are_within_their_errors_with_little_room(slots: int, largest: 
             assert int(one.averages.total.sum()) == twin.total
             assert twin.is_within_its_errors()
     assert twin.floor > 0
+
+
+def test_uses_of_unknown_rules_may_be_those_of_any_rule() -> None:
+    one, twin = OnePair(40), Average(40)
+    for number in range(90):
+        credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}
+        lost = number % 6, 300 + number
+        one.sweep(credits)
+        lose_uses(one.averages, 0, lost[1])
+        twin.sweep(credits)
+        twin.lose(*lost)
+        assert one.kept() == twin.entries
+        assert int(one.averages.floor[0]) == twin.floor
+    for rule, truth in twin.truth.items():
+        entry = twin.entries[rule]
+        assert entry.uses < truth <= entry.most
+    assert int(one.averages.total[0].sum()) + sum(300 + number for number in range(90)) == twin.total
+
+
+def test_a_rule_that_is_larger_than_all_slots_may_have_had_its_uses() -> None:
+    one = OnePair(2)
+    one.sweep({1: (700, 2 * BYTES_A_SLOT + 1)})
+    assert one.kept() == {}
+    assert int(one.averages.floor[0]) == 700
+    one.sweep({2: (100, 1), 3: (90, 2 * BYTES_A_SLOT + 1)})
+    # The large rule has taken the place of the other and then had none itself.
+    assert one.kept() == {}
+    assert int(one.averages.floor[0]) == 890
+    one.sweep({4: (50, 1)})
+    assert one.kept() == {4: Entry(50, 890, 1)}
+
+
+def test_a_rule_is_counted_from_its_threshold_on() -> None:
+    sweeps = 64
+    for shared, least in ((0, LEAST_SHOWN), (1, LEAST_KEPT), (2, LEAST_KEPT)):
+        uses = least * sweeps - sweeps // 2
+        assert int(expected_uses(uses, sweeps, shared)) == least
+        assert int(expected_uses(uses - 1, sweeps, shared)) == 0
+    assert (LEAST_SHOWN / ONE_USE, LEAST_KEPT / ONE_USE) == (1 / 8, 1 / 32)
 
 
 SWITCHES = [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500), (5_000, 3_000)]

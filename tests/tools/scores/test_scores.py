@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.samplers.charts.dense import Piece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.scores.scorer import cut_of
+from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores.learned import Learned, rows_of
@@ -120,6 +122,43 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
         assert (derivation is None) == (k == 2)
         assert (score == one.score) == (k != 2)
     assert scorer.derivations(rows) == [one.derivation for one in sound]
+
+
+@pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
+def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
+    learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = dataclasses.replace(learned.settings(), model=model)
+    monkeypatch.setattr(Store, "settings", lambda _: told)
+    known, rows = Learned(learned, lambda *_: None), list(rows_of(learned))
+    found = Scorer(known).derivations(rows)
+    expected = [mean_weight(known, row) for row in rows]
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert min(expected) < max(expected) < 0
+
+
+def mean_weight(known: Learned, row: PairRow) -> float:
+    """The mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
+    rules, pairs = known.rules, known.pairs_of([row])
+    own = Counter(dict(zip(pairs.rule.tolist(), pairs.times.tolist(), strict=True)))
+    discount = 0.0 if rules.pooled else rules.discount
+
+    def weight(rule: int) -> float:
+        count = int(rules.uses[rule]) - own[rule]
+        length = int(rules.lengths[rule])
+        others = [
+            int(uses) - own[other]
+            for other, uses in enumerate(rules.uses)
+            if rules.pooled or int(rules.lengths[other]) == length
+        ]
+        prior = 1.0 if rules.pooled else math.exp(-2.0) * 2.0**length / math.factorial(length)
+        kept = count - discount * count**discount if count else 0.0
+        return prior * kept / (sum(others) + rules.strength)
+
+    new = 1.0 - sum(weight(rule) for rule in np.flatnonzero(rules.usable))
+    rarest = new / (int(rules.uses.sum()) - own.total())
+    logs = sum(times * math.log(max(weight(rule), rarest)) for rule, times in own.items())
+    return logs / own.total()
 
 
 def test_rules_of_scope_three_are_used(learned: Store) -> None:

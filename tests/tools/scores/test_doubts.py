@@ -1,0 +1,52 @@
+"""Doubt of a pair: deviations are those of a normal distribution, whatever outliers the sample has."""
+
+from statistics import NormalDist
+
+import pytest
+
+from hierogram.tools.scores.doubts import Usual, doubt, usual_of
+
+USUAL = Usual((1.0, 0.5), (-3.0, 0.25))
+
+
+def test_deviations_are_those_of_a_normal_distribution() -> None:
+    normal = NormalDist(2.0, 0.3)
+    values = [normal.inv_cdf((k + 0.5) / 999) for k in range(999)]
+    twice = [2.0 + 2 * (value - 2.0) for value in values]
+    usual = usual_of(values, twice)
+    assert usual.evidence == pytest.approx((2.0, 0.3), rel=0.01)
+    assert usual.log_probability == pytest.approx((2.0, 0.6), rel=0.01)
+    # A few pairs of noise change neither.
+    spoiled = usual_of([*values, *[-50.0] * 20], twice)
+    assert spoiled.evidence == pytest.approx(usual.evidence, rel=0.05)
+
+
+def test_values_that_are_nearly_all_the_same_have_a_deviation() -> None:
+    usual = usual_of([1.0] * 9 + [4.0], [1.0, 1.01, 0.99])
+    assert usual == ((1.0, 0.05), (1.0, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "log_probability", "expected"),
+    [(1.0, -3.0, 0.0), (0.0, -3.0, 2.0), (1.0, -3.5, 2.0), (0.0, -4.0, 4.0), (2.0, -2.0, -2.0), (2.0, -3.0, 0.0)],
+)
+def test_the_lower_of_both_scores_is_doubted(evidence: float, log_probability: float, expected: float) -> None:
+    assert doubt(USUAL, evidence, log_probability, ["un", "mot"], ["a", "word"]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("le 12 mai", "May 12", 0.0),
+        ("le 12 mai", "May 13", 4.0),
+        ("le 1 234", "the 1,234", 4.0),
+        ("le 1.234", "the 1,234", 0.0),
+        ("le", "the 7", 4.0),
+        ("Paris est là", "paris is there now", 4 / 3),
+        ("one two", "one two three", 4.0),
+        ("one one two", "one three", 2.0),
+        ("... !", "... !", 0.0),
+    ],
+)
+def test_other_numbers_and_copied_words_are_doubted(source: str, target: str, expected: float) -> None:
+    assert doubt(USUAL, 1.0, -3.0, source.split(), target.split()) == pytest.approx(expected)
