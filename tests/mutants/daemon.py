@@ -3,6 +3,7 @@
 from tests.mutants.fault import Fault
 
 _PUBLICATION = "tests/daemon/exports/test_publication.py"
+_DIFFERENCE = "tests/daemon/exports/test_difference.py"
 _LINKS_OF_RULES = ("tests/daemon/exports/test_scratch.py", "-k", "most_frequent_form")
 _FORMATS = "tests/daemon/exports/test_formats.py"
 _EXPORTING = "tests/daemon/exports/test_exporting.py"
@@ -302,6 +303,41 @@ DAEMON_FAULTS = (
         "FROM inner_uses WHERE uses > 0 GROUP BY source, target, alignment",
         "FROM inner_uses GROUP BY source, target, alignment",
         _LINKS_OF_RULES,
+    ),
+    Fault(
+        "of rules used equally often the last in order is kept",
+        "daemon/exports/filters.py",
+        "ORDER BY uses DESC, target)",
+        "ORDER BY uses DESC, target DESC)",
+        (_FILTERS, "-k", "equally_often"),
+    ),
+    Fault(
+        "one of two exports has no error",
+        "daemon/exports/difference.py",
+        "{float(before_error)!r} * {before} + {float(after_error)!r} * {after}",
+        "{float(before_error)!r} * {before}",
+        (_DIFFERENCE, "-k", "both_exports"),
+    ),
+    Fault(
+        "a rule that an export leaves out had no uses",
+        "daemon/exports/difference.py",
+        "least = LEAST_SHOWN / ONE_USE",
+        "least = 0.0",
+        (_DIFFERENCE, "-k", "eighth"),
+    ),
+    Fault(
+        "new rules are discounted as if there were no others",
+        "daemon/exports/exporting.py",
+        "all_seen = max(least_seen, *scratch",
+        "all_seen = max(*scratch",
+        (_FORMATS, "-k", "discounts_of_some"),
+    ),
+    Fault(
+        "what is usual of log-probabilities is that of evidence",
+        "tools/scores/scoring.py",
+        "for score in some], [score.log_probability for score in some])",
+        "for score in some], [score.evidence for score in some])",
+        ("tests/tools/scores/test_scores.py", "-k", "sqlite and usual"),
     ),
     Fault(
         "rules of new pairs wait for a full reload",

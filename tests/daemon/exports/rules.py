@@ -76,8 +76,9 @@ class Source:
 
 
 def write(
-    folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g"
-) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:
+    folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g",
+    least_seen: float = 0,
+) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:  # fmt: skip
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
     plan = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))
@@ -94,7 +95,7 @@ def write(
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
             weigh(database, "kept")
-        score(database, plan)
+        score(database, plan, least_seen)
         output = OutputFiles(folder / name, folder / f"{name}.glue", compressed)
         written = write_rules(database, plan, output, TOKENS, lambda done: None)
     return folder / name, written, counts

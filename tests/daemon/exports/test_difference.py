@@ -20,7 +20,7 @@ from hierogram.storage.store import Store
 pytestmark = pytest.mark.database("sqlite")
 
 
-def delta(source: str, target: str, count: int, expected: int = 0) -> Delta:
+def delta(source: str, target: str, count: int, expected: float = 0) -> Delta:
     key = hash((source, target)) & 0x7FFFFFFF
     return Delta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, expected)
 
@@ -112,6 +112,32 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
         f"hierogram: --format: must be one of {', '.join((*EVERY, PACKED, DATASETTE))}, got 'word'\n",
     )
     assert hierogram("export", "--sentences", "more").code == 2
+
+
+@pytest.mark.parametrize(("errors", "news"), [((0.4, 0.0), 1), ((0.0, 0.4), 1), ((0.4, 0.4), 0), ((0.0, 0.0), 1)])
+def test_both_exports_have_errors(
+    store: Store, store_url: str, tmp_path: Path, errors: tuple[float, float], news: int
+) -> None:
+    """The difference is 5, twice its error is 4.9 with the variance of the larger count alone, and 6.6 with both."""
+    options = ExportOptions(format="tsv")
+    for name, more, error in (("before", 10, errors[0]), ("after", 5, errors[1])):
+        commit(store, [], [delta("a", "x", 1, more)])
+        query(store_url, f"UPDATE rules SET expected_uses_variance = {error} * expected_uses")
+        export(store, tmp_path / name, options)
+    assert compare(tmp_path / "before", tmp_path / "after", 10).news == news
+
+
+def test_a_rule_that_an_export_leaves_out_may_have_had_an_eighth(store: Store, store_url: str, tmp_path: Path) -> None:
+    options = ExportOptions(format="tsv")
+    commit(store, [], [delta("a", "x", 1, 2)])
+    query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
+    export(store, tmp_path / "before", options)
+    commit(store, [], [delta("b", "x", 1, 0.125), delta("c", "x", 1, 0.5), delta("d", "x", 1, 0.1875)])
+    query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
+    export(store, tmp_path / "after", options)
+    found = compare(tmp_path / "before", tmp_path / "after", 10)
+    # From nothing to 0.1875 would be more than twice the error of 0.043.
+    assert (found.added, [rule.source for rule in found.most_news]) == (3, ["c"])
 
 
 def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:

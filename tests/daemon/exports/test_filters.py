@@ -102,6 +102,12 @@ def test_the_best_rules_of_a_source_side(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 of a source side", counts[0][2], len(wanted))
 
 
+def test_of_rules_used_equally_often_the_first_in_order_is_kept(tmp_path: Path) -> None:
+    rules = [Given("a", target, 3) for target in ("y", "x", "z")] + [Given("b", "y", 1), Given("b", "x", 2)]
+    path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), per_source=1))
+    assert [line.split("\t")[:2] for line in parsers.lines(path)[1:]] == [["a", "x"], ["b", "x"]]
+
+
 def test_probabilities_are_relative_to_all_rules(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
     features = ("p_target_given_source", "p_source_given_target")

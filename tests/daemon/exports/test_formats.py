@@ -22,6 +22,18 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, parse_side
 
 
+@pytest.mark.parametrize("seen", [0.0, 3.0, 40.0])
+def test_discounts_of_some_rules_go_where_all_rules_are_seen(tmp_path: Path, seen: float) -> None:
+    """A part of a grammar is scored as in the whole, of which only the number of times that rules are seen is known."""
+    rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1)]
+    options = ExportOptions(format="tsv", features=("p_target_given_source",), smoothing=0.5)
+    path, _, _ = write(tmp_path, rules, options, least_seen=seen)
+    found = [float(line.split("\t")[-1]) for line in parsers.lines(path)[1:]]
+    back_off = max(seen, 3)
+    expected = [(5.5 + 2 * 0.5 * 2 / back_off) / 8, (1.5 + 2 * 0.5 * 1 / back_off) / 8, 0.5 + 0.5 * 2 / back_off]
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
 def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = True) -> None:
     """Check all rules, their order, and every value of the format."""
     rules = sorted(ODD, key=lambda given: (given.source.encode(), given.target.encode()))

@@ -21,6 +21,7 @@ from hierogram.samplers.scores.scorer import cut_of
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.scores.doubts import doubt, usual_of
 from hierogram.tools.scores.learned import Learned, rows_of
 from hierogram.tools.scores.records import PairScore
 from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, scored_texts
@@ -122,6 +123,17 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
         assert (derivation is None) == (k == 2)
         assert (score == one.score) == (k != 2)
     assert scorer.derivations(rows) == [one.derivation for one in sound]
+
+
+def test_what_is_usual_is_that_of_stored_pairs(known: Learned) -> None:
+    scorer = Scorer(known)
+    scores = [one.score for one in scorer.score_stored(known.examples)]
+    assert len(scores) < 200
+    assert scorer._usual == usual_of([s.evidence for s in scores], [s.log_probability for s in scores])
+    assert scorer._usual.evidence != scorer._usual.log_probability
+    for score, row in zip(scores, known.examples, strict=True):
+        sides = row.source.split(" "), row.target.split(" ")
+        assert score.doubt == doubt(scorer._usual, score.evidence, score.log_probability, *sides)
 
 
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
