@@ -380,7 +380,7 @@ _BUCKETS = 1 << 25
 
 
 class _Text:
-    """The text of all pairs: n-grams, and compositions that occur twice, by hashes in a table of fixed size."""
+    """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, least: float) -> None:
         """Read all pairs.
@@ -396,7 +396,7 @@ class _Text:
 
         self._least, self._settings = least, snapshot.settings()
         self._met = np.zeros(_BUCKETS, np.uint8)
-        self._ngrams = no_ngrams(sum(snapshot.status().pairs.values()))
+        self._ngrams = no_ngrams()
         for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
             loaded = load_sound(rows, self._settings)[1].loaded
             assert isinstance(loaded, ForestPairs)

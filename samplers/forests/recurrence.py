@@ -23,8 +23,9 @@ _UNMET = 0.5
 """Pseudo-count that is added to the other occurrences of each word."""
 _FEWEST_WORDS = 100_000
 """Minimal text size in words for expected occurrences, so that small stores do not omit too many rules."""
-_PLACES_A_PAIR = 64
-_FEWEST_BITS, _MOST_BITS = 12, 24
+_FEWEST_PLACES, _MOST_PLACES = 1 << 12, 1 << 24
+"""Sizes of the table: the first one, and the one from which n-grams that were met once are dropped if it is full."""
+_PLACES_AN_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = powers_of_base(ORDER)
 _END = "\n"
@@ -32,45 +33,79 @@ _END = "\n"
 
 
 class Ngrams(NamedTuple):
-    """Counts of hashed n-grams in a text of `words` words: `counts` uint32[ORDER, places], row n - 1 for n-grams.
+    """Counts of the n-grams in a text of `words` words: a hash table of `keys` uint64[places] and `counts` uint32.
 
-    Expected occurrences refer to a text of `text_words` words: `words`, but not less than a minimum. N-grams whose
-    hashes collide share a count, so a rule may be kept that a larger table would omit.
+    A key is the 64-bit hash of an n-gram, 0 if the place is free; `taken` places are not. Expected occurrences refer to
+    a text of `text_words` words: `words`, but not less than a minimum.
     """
 
+    keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
+    taken: int
     words: int
     text_words: int
 
 
 @njit_inline
-def _place(running, start, end, counts):
-    """Return the column in `counts` of the n-gram of words start..end."""
-    value = running[end] - running[start] * _POWERS[end - start]
-    value ^= value >> _HALF_BITS
-    return value & np.uint64(counts.shape[1] - 1)
+def _place_of(key, keys):
+    """Return the place of an n-gram, or the free place where it belongs."""
+    mask = np.uint64(len(keys) - 1)
+    place = (key ^ (key >> _HALF_BITS)) & mask
+    while keys[place] != np.uint64(0) and keys[place] != key:
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@njit_inline
+def _key_of(running, start, end):
+    """Return the key of the n-gram of words start..end."""
+    return max(running[end] - running[start] * _POWERS[end - start], np.uint64(1))
+
+
+@njit_inline
+def _times(running, start, end, ngrams):
+    """Return the count of the n-gram of words start..end."""
+    return np.float64(ngrams.counts[_place_of(_key_of(running, start, end), ngrams.keys)])
 
 
 @njit
-def _count(offset, running, counts):
-    """Count the n-grams within each sentence."""
+def _count(offset, running, keys, counts):
+    """Count the n-grams within each sentence. Returns the number of new ones."""
+    new = 0
     for sentence in range(len(offset) - 1):
         for end in range(offset[sentence] + 1, offset[sentence + 1] + 1):
             for n in range(1, min(ORDER, end - offset[sentence]) + 1):
-                counts[n - 1, _place(running, end - n, end, counts)] += np.uint32(1)
+                key = _key_of(running, end - n, end)
+                place = _place_of(key, keys)
+                new += np.int64(keys[place] == np.uint64(0))
+                keys[place] = key
+                counts[place] += np.uint32(1)
+    return new
+
+
+@njit
+def _move(keys, counts, least, new_keys, new_counts):
+    """Put the n-grams with counts of `least` and more into an empty table. Returns their number."""
+    moved = 0
+    for k in range(len(keys)):
+        if keys[k] != np.uint64(0) and counts[k] >= least:
+            place = _place_of(keys[k], new_keys)
+            new_keys[place] = keys[k]
+            new_counts[place] = counts[k]
+            moved += 1
+    return moved
 
 
 @njit_inline
 def log_probability(running, start, end, ngrams):
     """Return the log probability that a given position of a text has the words start..end."""
-    counts = ngrams.counts
     value = 0.0
     for k in range(start, end):
-        times = np.float64(counts[0, _place(running, k, k + 1, counts)])
+        times = _times(running, k, k + 1, ngrams)
         p = (max(times - 1.0, 0.0) + _UNMET) / ngrams.words
         for n in range(2, min(ORDER, k + 1 - start) + 1):
-            before = np.float64(counts[n - 2, _place(running, k + 1 - n, k, counts)])
-            times = np.float64(counts[n - 1, _place(running, k + 1 - n, k + 1, counts)])
+            before = _times(running, k + 1 - n, k, ngrams)
+            times = _times(running, k + 1 - n, k + 1, ngrams)
             p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)
         value += np.log(p)
     return value
@@ -84,17 +119,37 @@ def _expect(running, runs, ngrams, expected):
         expected[side] *= np.exp(log_probability(running, run[1], run[2], ngrams))
 
 
-def no_ngrams(pairs: int) -> Ngrams:
-    """Return empty n-gram counts, sized for about `pairs` sentence pairs."""
-    bits = min(max((_PLACES_A_PAIR * pairs).bit_length(), _FEWEST_BITS), _MOST_BITS)
-    return Ngrams(np.zeros((ORDER, 1 << bits), np.uint32), 0, _FEWEST_WORDS)
+def no_ngrams() -> Ngrams:
+    """Return empty n-gram counts."""
+    return Ngrams(np.zeros(_FEWEST_PLACES, np.uint64), np.zeros(_FEWEST_PLACES, np.uint32), 0, 0, _FEWEST_WORDS)
+
+
+def _with_room(ngrams: Ngrams, more: int) -> Ngrams:
+    """Return the counts in a table with room for `more` n-grams.
+
+    If that takes more than `_MOST_PLACES`, n-grams that were met once are dropped: their counts matter only if they are
+    met again, and are too small by one then.
+    """
+    places = len(ngrams.keys)
+    if _PLACES_AN_NGRAM * (ngrams.taken + more) <= places:
+        return ngrams
+    least = 1
+    if _PLACES_AN_NGRAM * (ngrams.taken + more) > _MOST_PLACES:
+        least = 2
+    kept = int(((ngrams.keys != 0) & (ngrams.counts >= least)).sum())
+    while places < _PLACES_AN_NGRAM * (kept + more):
+        places *= 2
+    keys, counts = np.zeros(places, np.uint64), np.zeros(places, np.uint32)
+    taken = _move(ngrams.keys, ngrams.counts, least, keys, counts)
+    return ngrams._replace(keys=keys, counts=counts, taken=taken)
 
 
 def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
-    """Add the n-grams of a batch's source sentences to the same count table."""
-    _count(batch.bitext.source_offset, batch.words.source, ngrams.counts)
+    """Return the counts with the n-grams of a batch's source sentences added. Consumes `ngrams`."""
+    ngrams = _with_room(ngrams, ORDER * len(batch.bitext.source))
+    new = _count(batch.bitext.source_offset, batch.words.source, ngrams.keys, ngrams.counts)
     words = ngrams.words + len(batch.bitext.source)
-    return Ngrams(ngrams.counts, words, max(words, _FEWEST_WORDS))
+    return ngrams._replace(taken=ngrams.taken + new, words=words, text_words=max(words, _FEWEST_WORDS))
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:

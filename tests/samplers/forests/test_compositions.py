@@ -1,6 +1,7 @@
 """Compositions: the kernel against the twin."""
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hierogram.samplers.forests.compositions import compositions as composed
 from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, expected_occurrences, no_ngrams
 from hierogram.samplers.grammar.rules import SHORT, render_side
 
-NO_NGRAMS = no_ngrams(1)
+NO_NGRAMS = no_ngrams()
 
 
 @pytest.mark.parametrize("span_limit", [0, 3, 7])
@@ -43,11 +44,19 @@ def test_a_batch_without_phrases_has_no_compositions() -> None:
 
 
 @pytest.fixture(scope="module")
+def varied() -> list[Forest]:
+    """Return sentences in which most n-grams occur once."""
+    random = Random(3)
+    words = [tuple(f"w{int(random.expovariate(0.01))}" for _ in range(30)) for _ in range(150)]
+    return [direct_forest(source, ("x",), set()) for source in words]
+
+
+@pytest.fixture(scope="module")
 def counted() -> tuple[list[Forest], Batch, Ngrams]:
     forests = [direct_forest(*pair) for pair in random_pairs(7, 150, 16)]
     batch = to_batch(forests, 7)
     parts = [to_batch(forests[:50], 7), to_batch(forests[50:], 7)]
-    ngrams = no_ngrams(1 << 18)
+    ngrams = no_ngrams()
     for part in parts:
         ngrams = add_ngrams(ngrams, part)
     return forests, batch, ngrams
@@ -69,14 +78,55 @@ def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list
     assert np.ptp(np.log(expected[long])) > 5
 
 
-def test_ngrams_in_one_slot_are_counted_together(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
-    forests, batch, ngrams = counted
-    crowded = add_ngrams(Ngrams(np.zeros((3, 1), np.uint32), 0, 0), batch)
-    assert crowded.counts[:, 0].tolist() == ngrams.counts.sum(axis=1).tolist()
-    assert crowded.words == ngrams.words == sum(len(forest.source) for forest in forests)
+def all_ngrams(forests: list[Forest]) -> Counter[tuple[str, ...]]:
+    """Return the n-grams of up to three words of the sentences."""
+    return Counter(
+        forest.source[end - n : end]
+        for forest in forests
+        for end in range(1, len(forest.source) + 1)
+        for n in range(1, min(3, end) + 1)
+    )
+
+
+def test_each_ngram_has_its_own_count(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
+    forests, _, ngrams = counted
+    exact = all_ngrams(forests)
+    assert sorted(ngrams.counts[ngrams.keys != 0].tolist()) == sorted(exact.values())
+    assert ngrams.taken == len(exact) == np.count_nonzero(ngrams.keys)
+    assert ngrams.words == sum(len(forest.source) for forest in forests)
+    assert not ngrams.counts[ngrams.keys == 0].any()
+
+
+def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
+    ngrams, sizes = no_ngrams(), set()
+    for k in range(0, len(varied), 10):
+        ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
+        sizes.add(len(ngrams.keys))
+        assert ngrams.taken == np.count_nonzero(ngrams.keys) < 0.7 * len(ngrams.keys)
+    assert len(sizes) > 1
+    assert Counter(ngrams.counts[ngrams.keys != 0].tolist()) == Counter(all_ngrams(varied).values())
+
+
+def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
+    varied: list[Forest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = add_ngrams(no_ngrams(), to_batch(varied, 0))
+    monkeypatch.setattr("hierogram.samplers.forests.recurrence._MOST_PLACES", 1 << 12)
+    ngrams, drops = no_ngrams(), 0
+    for k in range(0, len(varied), 10):
+        before = ngrams.taken
+        ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
+        drops += ngrams.taken < before
+    assert 0 < drops < 15
+    exact = dict(zip(whole.keys.tolist(), whole.counts.tolist(), strict=True))
+    found = dict(zip(ngrams.keys.tolist(), ngrams.counts.tolist(), strict=True))
+    missing = [exact[key] - found[key] for key in found]
+    assert 0 <= min(missing) < max(missing) <= drops
+    assert all(count <= drops + 1 for key, count in exact.items() if key not in found)
+    assert ngrams.words == whole.words
 
 
 def test_expected_text_is_at_least_as_long_as_the_corpus() -> None:
-    assert no_ngrams(1).text_words == 100_000
+    assert no_ngrams().text_words == 100_000
     batch = to_batch([direct_forest(("a",) * 100, ("x",), {(0, 0)})] * 1_100, 0)
-    assert add_ngrams(no_ngrams(1), batch).text_words == 110_000
+    assert add_ngrams(no_ngrams(), batch).text_words == 110_000
