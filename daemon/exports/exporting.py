@@ -56,7 +56,7 @@ from hierogram.daemon.exports.scratch import (
 from hierogram.daemon.files import is_special
 from hierogram.daemon.text.texts import TextSide, pipeline_of
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
-from hierogram.samplers.grammar.numbers import SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import VARIANCE_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain, from_plain
@@ -647,7 +647,7 @@ def _write(
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             others=others,
-            variance_a_use=float(SWEEPS_A_DRAW) if options.current_sample else snapshot.variance_a_use(),
+            variance_a_use=float(VARIANCE_A_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=snapshot.grammar_position(),
             last_event=snapshot.last_event(),
             filter_for_sha256=test_set,

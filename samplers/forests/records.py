@@ -133,7 +133,7 @@ def _list(records, found, left_out):
                 found.starts[taken] = start
                 found.ends[taken] = position
                 found.weights[taken] = weight
-                found.variances[taken] = error_variance(weight, sweeps)
+                found.variances[taken] = error_variance(weight, sweeps, shared)
                 taken += 1
     return taken
 

@@ -43,7 +43,7 @@ MOST_SWEEPS = 2048
 """Maximum sweeps of an average. At this number, the average is halved to half as many sweeps, so it forgets slowly."""
 SHARED_SWEEPS = 128
 """Period in sweeps: a rule counts as shared with other pairs for one to two periods after it was."""
-SWEEPS_A_DRAW = 6
-"""Measured number of sweeps that are worth one independent draw of a rule's expected uses."""
+VARIANCE_A_DRAW = 1
+"""Error variance of expected uses that come from a single draw, for each use: that of a Poisson count."""
 CLASSES = 4
 """Number of rule classes by nonterminals: 0, 1, 2, and 3 or more."""

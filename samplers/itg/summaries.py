@@ -17,7 +17,7 @@ from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import class_of, error_variance, expected_uses, mean_uses
 from hierogram.samplers.forests.derivations import get_number, misfit, put_number
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch, place_in
 from hierogram.samplers.itg.derivations import (
     NODE,
@@ -403,7 +403,7 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
             return taken, k
         # Without averages, the expected uses of a pair are its current uses.
         alone = chosen[k] == 2
-        weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_SQUARE if alone else 0
+        weights = 1, ONE_USE if alone else 0, VARIANCE_A_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
             rule = _rule_at(batch, pair, place_of(nodes[at], n, m, batch.phrases.longest), words)
             taken = _put(found, taken, rule, pair, weights)
@@ -427,7 +427,7 @@ def _list_records(batch, records, first, words, found, left_out):
             mean = expected_uses(uses * ONE_USE, sweeps, True)
             if mean > 0:
                 rule = _rule_at(batch, pair, at - begin, words)
-                taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps)))
+                taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps, False)))
             else:
                 left_out[class_of(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
     return taken

@@ -319,9 +319,23 @@ FAULTS = (
     Fault(
         "small variances are rounded down",
         "forests/averages.py",
-        "min(mean, ONE_USE)) + sweeps) // (2 * max(sweeps, 1))",
-        "min(mean, ONE_USE))) // (2 * ONE_USE * max(sweeps, 1)) * ONE_USE",
+        "return np.int64(of_chain + 0.5) + uncounted",
+        "return np.int64(of_chain / ONE_USE) * ONE_USE + uncounted",
         (AVERAGES, "-k", "rounded_away"),
+    ),
+    Fault(
+        "errors fall as if sweeps were independent",
+        "forests/averages.py",
+        "/ (root * np.sqrt(root))",
+        "/ (root * root)",
+        (AVERAGES, "-k", "those_of_the_twin"),
+    ),
+    Fault(
+        "errors of shared rules are those of the others",
+        "forests/averages.py",
+        "(_SHARED_UNCOUNTED if shared else _UNCOUNTED)",
+        "_UNCOUNTED",
+        (AVERAGES, "-k", "those_of_the_twin"),
     ),
     Fault(
         "means are rounded down",

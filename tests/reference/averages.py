@@ -3,6 +3,7 @@
 The exact weighted uses of each rule are kept as well, to check that the averages are within their error bounds.
 """
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,6 +13,13 @@ LEAST = ONE_USE // 32
 MOST_SWEEPS = 2048
 SWEEPS_A_PRUNING = 16
 BYTES_A_SLOT = 10
+
+
+def error_variance(mean: int, sweeps: int, *, shared: bool) -> int:
+    """0.9 m (1 - m/2) / T^(3/4) + m/1024, or m/64 of a shared rule, m at most 1 in the bracket; in squared units."""
+    root = math.sqrt(sweeps)
+    of_chain = 0.9 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / (root * math.sqrt(root))
+    return int(of_chain + 0.5) + mean * ONE_USE // (64 if shared else 1024)
 
 
 @dataclass

@@ -39,13 +39,13 @@ from hierogram.samplers.forests.records import (
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs
 from hierogram.samplers.grammar.keys import hash_words, numbering
-from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 
-_DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_SQUARE)
+_DRAW = (ONE_USE, VARIANCE_A_DRAW * ONE_SQUARE)
 """Expected uses of a rule in a single draw, and their variance."""
 
 

@@ -65,7 +65,7 @@ class AlignBody(BaseModel):
 
 
 class LinkAnswer(BaseModel):
-    """A link and its posterior probability; the mean of both directions is calibrated."""
+    """A link and its posterior probability, the mean of both directions."""
 
     source: int
     target: int

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.reference import examples
 from tests.reference.averages import Average, Entry
+from tests.reference.averages import error_variance as twin_variance
 from tests.reference.forest import direct_forest
 from tests.reference.models import Dirichlet
 from tests.samplers.synchronous.averaged_chain import AveragedChain
@@ -37,7 +38,7 @@ from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.records import fragments_of, moved, read_averages, write_averages
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.settings import CUT, JOINED
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
@@ -163,13 +164,26 @@ def test_weights_are_means_and_rare_rules_are_not_counted() -> None:
     assert 0.8 * int(averages.total.sum()) < kept <= int(averages.total.sum())
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_errors_are_those_of_the_twin(shared: bool) -> None:
+    random = Random(5)
+    some = [random.randrange(1, 2 * ONE_USE) for _ in range(50)]
+    for sweeps in (1, 2, 26, 100, 1023, 1900, MOST_SWEEPS - 1):
+        for mean in (LEAST_KEPT, LEAST_SHOWN, ONE_USE, 3 * ONE_USE, *some):
+            told = int(error_variance(mean, sweeps, shared))
+            assert told == twin_variance(mean, sweeps, shared=shared)
+            m = mean / ONE_USE
+            exact = 0.9 * m * (1 - min(m, 1) / 2) / sweeps**0.75 + m / (64 if shared else 1024)
+            assert told / ONE_SQUARE == pytest.approx(exact, abs=1.5 / ONE_SQUARE)
+
+
 def test_errors_are_not_rounded_away() -> None:
     """A hundred pairs use a rule in one of twenty sweeps."""
     sweeps, pairs, m = 1900, 100, 0.05
     mean = mean_uses(round(m * ONE_USE * sweeps), sweeps)
-    variance = pairs * int(error_variance(mean, sweeps)) / ONE_SQUARE
-    assert variance**0.5 == pytest.approx((pairs * SWEEPS_A_DRAW * m * (1 - m / 2) / sweeps) ** 0.5, rel=1e-3)
-    assert variance**0.5 == pytest.approx(0.124, abs=5e-4)
+    variance = pairs * int(error_variance(mean, sweeps, False)) / ONE_SQUARE
+    assert variance**0.5 == pytest.approx((pairs * (0.9 * m * (1 - m / 2) / sweeps**0.75 + m / 1024)) ** 0.5, rel=1e-3)
+    assert variance**0.5 == pytest.approx(0.142, abs=5e-4)
 
 
 @pytest.mark.parametrize("m", [1 / 32, 0.05, 0.3, 1.0, 2.5])
@@ -177,9 +191,6 @@ def test_rounding_does_not_favor_a_side(m: float) -> None:
     sums = range(round(m * 997 * ONE_USE), round(m * 997 * ONE_USE) + 997)
     means = [int(mean_uses(uses, 997)) for uses in sums]
     assert np.mean(means) - np.mean(sums) / 997 == pytest.approx(0, abs=1e-2)
-    exact = [SWEEPS_A_DRAW * mean / ONE_USE * (1 - min(mean / ONE_USE, 1) / 2) / 997 for mean in means]
-    told = [int(error_variance(mean, 997)) / ONE_SQUARE for mean in means]
-    assert told == pytest.approx(exact, abs=0.51 / ONE_SQUARE)
 
 
 class OnePair:

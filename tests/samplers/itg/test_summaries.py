@@ -1,19 +1,19 @@
 """Summaries of derivations against plain Python: rule numbers, averages over sweeps, and records."""
 
 from collections import Counter
-from fractions import Fraction
-from math import floor, prod
+from math import prod
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.reference.averages import error_variance
 from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, phrase, uses_of
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
-from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import decode, encode
 from hierogram.samplers.itg.sampler import plan_of
@@ -76,11 +76,6 @@ def random_trees(random: Random, longest: int = 1) -> tuple[Tree, ...]:
     return tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in PAIRS)
 
 
-def variance_of(mean: int, sweeps: int) -> int:
-    """6 m (1 - m/2) / T in squared units, halves rounded up."""
-    return floor(Fraction(SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)), 2 * sweeps) + Fraction(1, 2))
-
-
 @pytest.mark.parametrize("longest", [1, 2, 3])
 def test_rule_uses_match_the_twin(longest: int) -> None:
     batch = batch_of(PAIRS, longest)
@@ -91,7 +86,7 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
         chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
         found = named(batch, uses_of_trees(batch, blobs, chosen, first))
         expected = {
-            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * SWEEPS_A_DRAW * ONE_SQUARE * (how == 2))
+            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_A_DRAW * ONE_SQUARE * (how == 2))
             for pair, how in enumerate(chosen.tolist(), first)
             if how
             for rule, uses in rules_of(PAIRS, pair, trees[pair]).items()
@@ -130,7 +125,7 @@ def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
     assert (left_out == 0).all()
     of_pair = np.array(sweeps)[one.pairs]
     assert one.variances.tolist() == [
-        variance_of(m, s) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
+        error_variance(m, s, shared=False) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
     ]
 
 

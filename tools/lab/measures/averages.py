@@ -9,12 +9,13 @@ chain are compared with the exact sums of the same draws.
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, cast
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model
@@ -23,9 +24,10 @@ from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empt
 from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import key_of_hashes
 from hierogram.samplers.forests.records import write_averages
+from hierogram.samplers.grammar.keys import ALL_BITS
 from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, ONE_USE
-from hierogram.samplers.grammar.schedules import quick_schedule
-from hierogram.samplers.grammar.settings import RANDOM
+from hierogram.samplers.grammar.schedules import stratified_schedule
+from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import model_over, read_batch
@@ -33,6 +35,7 @@ from hierogram.tools.lab.measures.sampling import model_over, read_batch
 _THINNING = 10
 _DRAWS = (8, 16, 32, 64)
 _LEAST = 0.5
+_HALF, _MULTIPLIER = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Uses(NamedTuple):
@@ -49,28 +52,40 @@ def _entries(averages: Averages, taken: NDArray[np.int64]) -> tuple[NDArray[np.i
     return pairs, averages.entry[places]
 
 
-def _added(parts: Sequence[Uses]) -> Uses:
-    """Return the sum of each rule over the parts."""
-    keys, rule = np.unique(np.concatenate([part.keys for part in parts]), axis=0, return_inverse=True)
-    sums = np.bincount(rule.ravel(), np.concatenate([part.means for part in parts]), len(keys))
+def sum_uses(parts: Sequence[Uses]) -> Uses:
+    """Return the sums of each rule over the parts."""
+    keys, rule = _numbered(np.concatenate([part.keys for part in parts]))
+    sums = np.bincount(rule, np.concatenate([part.means for part in parts]), len(keys))
     return Uses(keys, sums.astype(np.float64))
+
+
+def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the different rows of keys, and for each row the number of its key."""
+    mixed = keys[:, -1].copy()
+    for column in keys.T[:-1]:
+        mixed = (mixed ^ (mixed >> _HALF)) * _MULTIPLIER + column
+    _, first, number = np.unique(mixed, return_index=True, return_inverse=True)
+    return keys[first], number
+
+
+@njit
+def _keys_of(source, target, keys):
+    for k in range(len(source)):
+        keys[k, 0], keys[k, 1] = key_of_hashes(source[k], target[k], ALL_BITS)
 
 
 def averaged_uses(averages: Averages) -> Uses:
     """Return the expected uses of all pairs together, counting all entries."""
     pairs, entry = _entries(averages, averages.taken)
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
-    mask = np.uint64(0xFFFFFFFFFFFFFFFF)
-    hashes = zip(entry["source_hash"], entry["target_hash"], strict=True)
-    key = cast("Callable[..., tuple[int, int]]", key_of_hashes)
-    keys = np.array([key(source, target, mask) for source, target in hashes], np.uint64).reshape(-1, 2)
-    return _added([Uses(keys, means)])
+    keys = np.zeros((len(entry), 2), np.uint64)
+    _keys_of(entry["source_hash"], entry["target_hash"], keys)
+    return sum_uses([Uses(keys, means)])
 
 
 def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return both means of each rule in the union."""
-    keys, rule = np.unique(np.concatenate((one.keys, other.keys)), axis=0, return_inverse=True)
-    rule = rule.ravel()
+    keys, rule = _numbered(np.concatenate((one.keys, other.keys)))
     first, second = np.zeros(len(keys)), np.zeros(len(keys))
     first[rule[: len(one.keys)]] = one.means
     second[rule[len(one.keys) :]] = other.means
@@ -96,10 +111,10 @@ def sweeping(
     """
     model = model_over(batch)
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
-    derivations = initial_state(seed, batch, RANDOM)
+    derivations = initial_state(seed, batch, CUT)
     counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
     state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
-    schedule = quick_schedule()
+    schedule = stratified_schedule()
     for number in range(1, schedule.burn_in + sweeps + 1):
         numbers = np.full(batch.size, number, np.int64)
         averaged = number - schedule.burn_in
@@ -148,7 +163,7 @@ def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact
 
     for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
         averages = state.averages
-    return averages, _added([*parts, _pair_uses(averages)])
+    return averages, sum_uses([*parts, _pair_uses(averages)])
 
 
 def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:

@@ -1,0 +1,47 @@
+"""Calibration of decoded links, by sure and by possible manual links."""
+
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.tools.lab.programs import printed
+
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks
+from hierogram.tools.lab.reliability import Bin, bins_of, calibration_error, judge
+
+GOLD = [
+    GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
+    GoldLinks(frozenset(), frozenset()),
+]
+
+
+def test_only_decoded_links_of_pairs_with_manual_ones_are_judged() -> None:
+    aligned = [[(0, 0, 0.95), (1, 1, 0.65)], [(0, 1, 0.61)], [(0, 0, 0.99)]]
+    found = judge(aligned, GOLD)
+    assert found.probabilities.tolist() == [0.95, 0.65, 0.61]
+    assert found.sure.tolist() == [True, False, False]
+    assert found.possible.tolist() == [True, True, False]
+    bins = bins_of(found.probabilities, found.possible)
+    assert bins == [Bin(2, pytest.approx(0.63), 0.5), Bin(1, 0.95, 1.0)]
+    assert calibration_error(bins) == pytest.approx((2 * 0.13 + 0.05) / 3)
+    assert calibration_error(bins_of(found.probabilities, found.sure)) == pytest.approx((2 * 0.63 + 0.05) / 3)
+
+
+def test_a_probability_of_one_is_in_the_last_bin() -> None:
+    assert bins_of(np.array([1.0, 0.9]), np.array([True, False])) == [Bin(2, 0.95, 0.5)]
+    assert calibration_error([]) == 0
+
+
+@pytest.mark.slow
+def test_it_prints_a_table_for_each_corpus(tmp_path: Path) -> None:
+    folder = tmp_path / "gold-fr-en"
+    folder.mkdir()
+    (folder / "corpus.fr").write_text("le chat dort\nle chien dort\n" * 8)
+    (folder / "corpus.en").write_text("the cat sleeps\nthe dog sleeps\n" * 8)
+    (folder / "gold.talp").write_text("0-0 1-1 2p2\n" * 5)
+    with chdir(tmp_path):
+        said = printed("reliability", "gold-fr-en").splitlines()
+    assert said[0].startswith("gold-fr-en: ")
+    assert said[1] == "| links | mean probability | sure or possible | sure |"
+    assert len(said) > 3

@@ -1,0 +1,142 @@
+"""Measure how often intervals of two standard errors around expected uses hold the truth, over seeds.
+
+python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
+
+The truth of a chain is the mean of what the other chains say after most sweeps, by exact sums that leave nothing out. A
+chain's own part is what a store of this age would show: its records, as they are written, with their errors.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.records import fragments_of, left_out, write_averages
+from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
+from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
+from hierogram.tools.lab.measures.results import Corpus
+from hierogram.tools.lab.measures.sampling import read_batch
+
+BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
+"""Bounds of the bins by true expected uses."""
+_PARTS_AT_ONCE = 16
+_NOMINAL = 1.959964
+"""Standard errors on either side of an interval that holds 95 % of a normal distribution."""
+
+
+class Shown(NamedTuple):
+    """Rules that a store shows: `keys` uint64[R, 2], expected uses and their errors float64[R]; share that is shown."""
+
+    keys: NDArray[np.uint64]
+    means: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    share: float
+
+
+class Row(NamedTuple):
+    """Rules of a bin: their number, root of the mean error told squared, and of the real one; share of the shown rules
+    whose interval holds the truth, and share of rules that are shown."""
+
+    least: float
+    rules: int
+    told: float
+    real: float
+    covered: float
+    shown: float
+
+
+def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Iterator[Shown]:
+    """Yield what a store shows after each number of averaged sweeps."""
+    for averaged, state, _ in sweeping(batch, corpus, seed, max(ages)):
+        if averaged not in ages:
+            continue
+        records = write_averages(state.averages)
+        deltas = add_fragments(empty_deltas(), batch, fragments_of(records))
+        means = deltas.sampled[: deltas.entries] / ONE_USE
+        errors = np.sqrt(deltas.variances[: deltas.entries] / ONE_SQUARE)
+        counted = float(means.sum())
+        share = counted / (counted + float(left_out(records).sum()) / ONE_USE)
+        yield Shown(deltas.keys[: deltas.entries].copy(), means, errors, share)
+
+
+def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
+    """Return the mean uses of a chain; averages begin again before any rule is let go, and are added up."""
+    room = 4 * np.diff(empty_averages(batch).first)
+    parts: list[Uses] = []
+
+    def add(averages: Averages) -> None:
+        uses = averaged_uses(averages)
+        parts.append(uses._replace(means=uses.means * (int(averages.sweeps.max()) / sweeps)))
+        if len(parts) == _PARTS_AT_ONCE:
+            parts[:] = [sum_uses(parts)]
+
+    def begun_again(averages: Averages) -> Averages:
+        if averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
+            return averages
+        add(averages)
+        return empty_averages(batch, room)
+
+    for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
+        averages = state.averages
+    add(averages)
+    return sum_uses(parts)
+
+
+def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Row]:
+    """Return a row for each bin. `truths` are the means of each chain; the truth of one chain is that of all others."""
+    total = sum_uses(list(truths))
+    counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
+    for k, (one, own) in enumerate(zip(found, truths, strict=True)):
+        others = sum_uses([total, own._replace(means=-own.means)])
+        means, truth = together(Uses(one.keys, one.means), others)
+        errors, _ = together(Uses(one.keys, one.errors), others)
+        truth = truth / (len(found) - 1)
+        # The truth is itself a mean of chains, so differences have its error besides.
+        held = np.abs(means - truth) <= _NOMINAL * errors * np.sqrt(len(found) / (len(found) - 1))
+        for numbers, least, most in zip(counts, BOUNDS, BOUNDS[1:], strict=False):
+            chosen = (truth >= least) & (truth < most)
+            seen = chosen & (means > 0)
+            squares = (errors[seen] ** 2).sum(), ((means - truth)[seen] ** 2).sum()
+            numbers[k] = chosen.sum(), seen.sum(), (held & seen).sum(), *squares
+    table = []
+    for numbers, least in zip(counts, BOUNDS, strict=False):
+        number, seen, held, told, real = numbers.sum(axis=0)
+        seen = max(seen, 1.0)
+        told, real = float(np.sqrt(told / seen)), float(np.sqrt(real / seen))
+        row = Row(least, round(number / len(found)), told, real, float(held / seen), float(seen / max(number, 1.0)))
+        table.append(row)
+    return table
+
+
+def main(
+    source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
+    target: Annotated[Path, typer.Argument(help="Target sides.")],
+    alignment: Annotated[Path, typer.Argument(help="Links.")],
+    pairs: Annotated[int, typer.Option(help="Pairs to take.")] = 300,
+    seeds: Annotated[int, typer.Option(min=3, help="Chains.")] = 8,
+    ages: Annotated[str, typer.Option(help="Averaged sweeps of the stores, in ascending order.")] = "50,250,1000",
+) -> None:
+    """Measure how often intervals around expected uses hold the truth."""
+    corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, threads=1)
+    batch = read_batch(corpus)
+    sweeps = [int(age) for age in ages.split(",")]
+    found = [list(shown(batch, corpus, seed, sweeps)) for seed in range(1, seeds + 1)]
+    truths = [exact(batch, corpus, seed, sweeps[-1]) for seed in range(1, seeds + 1)]
+    typer.echo("| pairs | sweeps | uses shown | true uses from | rules | error told | real | held | rules shown |")
+    typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for age, of_age in zip(sweeps, zip(*found, strict=True), strict=True):
+        share = np.mean([one.share for one in of_age])
+        for row in rows(of_age, truths):
+            if row.rules:
+                cells = f"{row.rules:,} | {row.told:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
+                typer.echo(f"| {batch.size:,} | {age:,} | {share:.1%} | {row.least:g} | {cells} |")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,97 @@
+"""Measure how far the probabilities of decoded links are from the share of them that people made.
+
+python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
+
+Only links that an alignment has are counted, as users see no others. People mark links as sure or possible, so a link
+is right in two ways: if it is sure, or if it is sure or possible. The calibration error is the mean difference between
+probability and share of right links over bins of a tenth, weighted by links.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.learning.alignment.aligning import Aligned, align
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks, read_gold
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.text.lines import read_sentences
+from hierogram.tools.lab.compare_aligners import CorpusFiles, corpus_of
+
+BINS = 10
+
+
+class Decoded(NamedTuple):
+    """Decoded links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
+
+    probabilities: NDArray[np.float64]
+    sure: NDArray[np.bool_]
+    possible: NDArray[np.bool_]
+
+
+class Bin(NamedTuple):
+    """Links of a range of probabilities: number, mean probability, and share of right ones."""
+
+    links: int
+    probability: float
+    share: float
+
+
+def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> Decoded:
+    """Return the links of the pairs that have manual ones, which come first."""
+    found = [
+        (probability, (i, j) in right.sure, (i, j) in right.possible)
+        for links, right in zip(aligned, gold, strict=False)
+        for i, j, probability in links
+    ]
+    columns = np.array(found, np.float64).reshape(-1, 3).T
+    return Decoded(columns[0], columns[1] > 0, columns[2] > 0)
+
+
+def bins_of(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
+    """Return the bins that have links, in ascending order."""
+    number = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
+    chosen = (np.flatnonzero(number == k) for k in range(BINS))
+    return [
+        Bin(len(rows), float(probabilities[rows].mean()), float(right[rows].mean())) for rows in chosen if len(rows)
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the mean difference between probability and share, weighted by links; 0 without links."""
+    links = sum(one.links for one in bins)
+    return sum(one.links * abs(one.probability - one.share) for one in bins) / max(links, 1)
+
+
+def align_corpus(corpus: CorpusFiles, seed: int) -> Aligned:
+    """Align all sentences of a corpus by default options."""
+    sides = ([line for path in paths for line in read_sentences(path)] for paths in (corpus.source, corpus.target))
+    return align(*sides, Request(seed=seed))
+
+
+def main(
+    folders: Annotated[list[str], typer.Argument(help="Folders with manual links, others joined to them by +.")],
+    data: Annotated[Path, typer.Option(help="Folder that holds them.")] = Path(),
+    seed: Annotated[int, typer.Option(help="Seed of the aligner.")] = 1,
+) -> None:
+    """Measure how far probabilities of decoded links are from the share of them that people made."""
+    for names in folders:
+        corpus = corpus_of("+".join(str(data / name) for name in names.split("+")))
+        if corpus.gold is None:
+            raise InputError(f"{names}: has no manual links")
+        found = judge(align_corpus(corpus, seed), read_gold(corpus.gold))
+        of = [bins_of(found.probabilities, right) for right in (found.possible, found.sure)]
+        possible, sure = map(calibration_error, of)
+        typer.echo(f"{corpus.name}: {len(found.sure):,} links, error {possible:.3f} by possible and {sure:.3f} by sure")
+        typer.echo("| links | mean probability | sure or possible | sure |")
+        typer.echo("|---:|---:|---:|---:|")
+        for one, other in zip(*of, strict=True):
+            typer.echo(f"| {one.links:,} | {one.probability:.3f} | {one.share:.3f} | {other.share:.3f} |")
+
+
+if __name__ == "__main__":
+    typer.run(main)
