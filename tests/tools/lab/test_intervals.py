@@ -1,0 +1,80 @@
+"""Coverage of intervals around expected uses: against counting by hand, and the exact sums of a chain."""
+
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.tools.lab.programs import printed
+
+from hierogram.samplers.forests.averages import empty_averages
+from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
+from hierogram.tools.lab.measures.coverage import Shown, exact, rows, shown
+from hierogram.tools.lab.measures.results import Corpus
+from hierogram.tools.lab.measures.sampling import read_batch
+
+
+def keys(*numbers: int) -> np.ndarray:
+    return np.array([(number, 7 * number) for number in numbers], np.uint64)
+
+
+def test_rows_are_those_of_counting_by_hand() -> None:
+    truths = [Uses(keys(1, 2, 3), np.array([0.2, 1.0, 0.06])), Uses(keys(1, 2), np.array([0.2, 1.2]))]
+    truths.append(Uses(keys(2, 1, 4), np.array([0.8, 0.2, 0.01])))
+    found = [
+        Shown(keys(1, 2), np.array([0.25, 1.5]), np.array([0.03, 0.1]), 0.9),
+        Shown(keys(2, 9), np.array([0.9, 0.3]), np.array([0.01, 0.01]), 0.9),
+        Shown(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01]), 0.9),
+    ]
+    table = {row.least: row for row in rows(found, truths)}
+    # Rule 1 is 0.2 for each chain: held by the first, not shown by the second, too far off in the third.
+    small = table[0.1]
+    assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))
+    assert small.told == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
+    assert small.real == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
+    # The others say 1, 0.9 and 1.1 of rule 2: the first chain, which says 1.5, is wrong.
+    large = table[0.7]
+    assert (large.rules, large.covered, large.shown) == (1, pytest.approx(2 / 3), 1.0)
+    assert large.real == pytest.approx((0.5**2 / 3) ** 0.5)
+    assert table[0.3].rules == table[1.5].rules == 0
+
+
+def test_uses_of_the_same_rule_are_added() -> None:
+    parts = [Uses(keys(5, 3, 5), np.array([1.0, 2.0, 4.0])), Uses(keys(3), np.array([0.5]))]
+    summed = sum_uses(parts)
+    assert dict(zip(summed.keys[:, 0].tolist(), summed.means.tolist(), strict=True)) == {3: 2.5, 5: 5.0}
+    first, second = together(summed, Uses(keys(8), np.array([9.0])))
+    assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0.0, 9.0), (2.5, 0.0), (5.0, 0.0)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    for name, lines in {
+        "f": [f"le chat {k % 7} dort ici" for k in range(12)],
+        "e": [f"the cat {k % 7} sleeps here" for k in range(12)],
+        "a": ["0-0 1-1 2-2 3-3 4-4"] * 12,
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return Corpus(*(str(tmp_path / name) for name in "fea"), threads=1)
+
+
+@pytest.mark.slow
+def test_exact_sums_leave_nothing_out(corpus: Corpus) -> None:
+    batch = read_batch(corpus)
+    *_, (_, state, _) = sweeping(batch, corpus, 2, 40)
+    total = float(state.averages.total.sum()) / 40 / 4096
+    assert exact(batch, corpus, 2, 40).means.sum() == pytest.approx(total)
+    [young, old] = shown(batch, corpus, 2, (10, 40))
+    assert old.means.sum() == pytest.approx(old.share * total, rel=1e-3)
+    assert 0.5 < old.share < 1
+    assert young.errors.mean() > old.errors.mean() > 0
+    assert averaged_uses(empty_averages(batch)).means.sum() == 0
+
+
+@pytest.mark.slow
+def test_it_prints_a_table(corpus: Corpus, tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        said = printed("measures.coverage", "f", "e", "a", "--seeds", "3", "--ages", "5,20").splitlines()
+    assert said[0].startswith("| pairs | sweeps | uses shown |")
+    assert {line.split(" | ")[1] for line in said[2:]} == {"5", "20"}
+    assert all("%" in line for line in said[2:])
