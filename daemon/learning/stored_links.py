@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stems_of
-from hierogram.samplers.alignment.chain import MOST_FERTILITY
+from hierogram.samplers.alignment.chain import MOST_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
-    WIDEST_JUMP,
+    MOST_EVENTS,
     BothCounts,
     LearnedCounts,
     PriorCounts,
@@ -67,11 +67,11 @@ class NamedCounts:
         self._words: tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]] = ({}, {})
         for side, word, *of_word in counts.words:
             self._words[side == SIDES[1]][word] = of_word
-        self._jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
+        self._jumps = np.zeros((len(DIRECTIONS), 2 * MOST_EVENTS + 1), np.int64)
         if counts.jumps:
             directions, widths, jumps = zip(*counts.jumps, strict=True)
             backward_ones = np.array([direction == DIRECTIONS[1] for direction in directions])
-            self._jumps[backward_ones.astype(np.int64), np.array(widths) + WIDEST_JUMP] = jumps
+            self._jumps[backward_ones.astype(np.int64), jump_events(np.array(widths)) + MOST_EVENTS] = jumps
 
     def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
         """Return the counts among the given words and among the given stems, by number.
@@ -128,10 +128,10 @@ def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, ta
         _enter_unit(change, both, names)
     # Words and stems have the same links, and so the same jumps.
     for direction, way in zip(DIRECTIONS, learned[0], strict=True):
-        widths = np.flatnonzero(way.jumps)
+        events = np.flatnonzero(way.jumps)
         change.jumps += [
-            (direction, width - WIDEST_JUMP, count)
-            for width, count in zip(widths.tolist(), way.jumps[widths].tolist(), strict=True)
+            (direction, first_width(event - MOST_EVENTS), count)
+            for event, count in zip(events.tolist(), way.jumps[events].tolist(), strict=True)
         ]
 
 

@@ -81,6 +81,34 @@ def keep_to_evidence(evidence, g, length, weight):
             weight[i + 1] = 0.0
 
 
+SINGLE_WIDTHS = 100
+"""Jumps of up to this width have an event each. Wider ones share events: 101 to 200, 201 to 400, and so on."""
+
+
+def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the event of each jump width: the width itself up to `SINGLE_WIDTHS`, then numbers of bins after it."""
+    distance = np.abs(widths)
+    bins = np.log2(np.maximum(distance - 1, SINGLE_WIDTHS) // SINGLE_WIDTHS).astype(np.int64)
+    events: NDArray[np.int64] = np.sign(widths) * np.minimum(distance, SINGLE_WIDTHS + 1 + bins)
+    return events
+
+
+def first_width(event: int) -> int:
+    """Return the jump width of an event that is nearest to 0."""
+    further = abs(event) - SINGLE_WIDTHS - 1
+    if further < 0:
+        return event
+    return ((SINGLE_WIDTHS << further) + 1) * (1 if event > 0 else -1)
+
+
+def furthest_event(longest: int) -> int:
+    """Return the largest event of jumps over conditioning sentences of up to `longest` words."""
+    if longest < SINGLE_WIDTHS:
+        return max(1, longest)
+    # From before the first position to the end of the sentence.
+    return int(jump_events(np.array([longest + 1]))[0])
+
+
 UNLINKED = -1
 """Link of an emitted word without a conditioning word."""
 
@@ -157,7 +185,7 @@ class Chain(NamedTuple):
     conditioning
         CONDITIONING[V + 1]; the last row is the empty word.
     jumps
-        float64[2L + 4], integral: widths -L to L, jumps to and from the empty word, total.
+        float64[2L + 4], integral: events -L to L (`jump_events`), jumps to and from the empty word, total.
     fertility
         int32[V, MOST_FERTILITY + 1]: tokens of each conditioning word by number of links.
     bigram, bigram_count
@@ -244,9 +272,32 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index of a jump between two positions, clipped to the widest one; -1 is before the first position."""
-    widest = (len(jumps) - 4) // 2
-    return min(max(stop - start, -widest), widest) + widest
+    """Return the index of a jump between two positions; -1 is before the first position.
+
+    A jump further than the table is wide is counted as the widest.
+    """
+    middle = (len(jumps) - 4) // 2
+    width = stop - start
+    distance = abs(width)
+    if distance > SINGLE_WIDTHS:
+        bins = (distance - 1) // SINGLE_WIDTHS
+        distance = SINGLE_WIDTHS + 1
+        while bins > 1:
+            bins >>= 1
+            distance += 1
+    distance = min(distance, middle)
+    return middle + distance if width > 0 else middle - distance
+
+
+@njit_inline
+def jump_share(jumps, event):
+    """Return the share of an event's probability that each of its widths has; those of a bin are equally likely."""
+    middle = (len(jumps) - 4) // 2
+    further = abs(event - middle) - SINGLE_WIDTHS
+    # The events after the widths are jumps to and from the empty word.
+    if further <= 0 or event > 2 * middle:
+        return 1.0
+    return 1.0 / (SINGLE_WIDTHS << (further - 1))
 
 
 @njit_inline

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Sides
-from hierogram.samplers.alignment.chain import MOST_FERTILITY
+from hierogram.samplers.alignment.bitext import MOST_WORDS, Sides
+from hierogram.samplers.alignment.chain import MOST_FERTILITY, furthest_event, jump_events
 from hierogram.samplers.alignment.counts import SHIFT, find_pair, pair_key, take_row
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
-WIDEST_JUMP = 100
+MOST_EVENTS = furthest_event(MOST_WORDS)
+"""Largest event of a jump in any sentence."""
 
 
 class PriorCounts(NamedTuple):
@@ -29,7 +30,7 @@ class PriorCounts(NamedTuple):
     fertility
         int64[V, 8]: tokens of each conditioning word by number of links.
     jumps
-        int64[2 * WIDEST_JUMP + 1]: jumps by width, clipped.
+        int64[2 * MOST_EVENTS + 1]: jumps by event, from -MOST_EVENTS.
     emitted_words
         Number of distinct emitted words, including words outside the direction.
     """
@@ -111,9 +112,9 @@ def _count_jumps(
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
-    jumps = np.zeros(2 * WIDEST_JUMP + 1, np.int64)
+    jumps = np.zeros(2 * MOST_EVENTS + 1, np.int64)
     weights = np.concatenate([weight[pair], weight[with_words]])
-    np.add.at(jumps, np.clip(widths, -WIDEST_JUMP, WIDEST_JUMP) + WIDEST_JUMP, weights)
+    np.add.at(jumps, jump_events(widths) + MOST_EVENTS, weights)
     return jumps
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from math import exp, lgamma, log
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ OWN_LINK_COUNTED = "own_link_counted"
 """Mutant: the link that is being drawn stays in the lexical counts."""
 STALE_JUMPS = "stale_jumps"
 """Mutant: the jumps of a pair do not see each other."""
+WHOLE_BINS = "whole_bins"
+"""Mutant: each position of a bin of jumps has the probability of the whole bin."""
+SINGLE_WIDTHS = 100
 
 TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
 MOVES = 3
@@ -68,13 +71,40 @@ class Settings:
 
 
 class Corpus:
-    """Sentence pairs, their vocabularies, and the prior counts of word pairs."""
+    """Sentence pairs, their vocabularies, and the prior counts of word pairs.
 
-    def __init__(self, pairs: Sequence[Pair], favored: Mapping[tuple[str, str], float] | None = None) -> None:
+    Jumps of up to `single` positions are counted by width; wider ones in bins, each twice as wide as the one before.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        favored: Mapping[tuple[str, str], float] | None = None,
+        single: int = SINGLE_WIDTHS,
+    ) -> None:
         self.pairs = list(pairs)
         self.emitted_words = {word for pair in pairs for word in pair.emitted}
-        self.widest = max(1, *(len(pair.conditioning) for pair in pairs))
+        self.single = single
+        longest = max(1, *(len(pair.conditioning) for pair in pairs))
+        self.widest = longest if longest < single else self.event_of(longest + 1)
         self.favored = dict(favored or {})
+
+    def event_of(self, width: int) -> int:
+        """Return the signed number of the event of a width."""
+        event, last = min(abs(width), self.single), self.single
+        while abs(width) > last:
+            event, last = event + 1, 2 * last
+        return event if width > 0 else -event
+
+    def jump_event(self, width: int) -> int:
+        """Return the event of a width, truncated to the widest of the corpus."""
+        return max(-self.widest, min(self.widest, self.event_of(width)))
+
+    def jump_share(self, jump: Hashable) -> float:
+        """Return the share of an event's probability that each of its widths has."""
+        if not isinstance(jump, int) or abs(jump) <= self.single:
+            return 1.0
+        return 1 / (self.single * 2 ** (abs(jump) - self.single - 1))
 
     def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
         """Return the sum of the lexical prior over all emitted words."""
@@ -98,11 +128,11 @@ class Counts:
     linked: int
 
 
-def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> list[Hashable]:
-    """Return the jumps of one pair, in order. Widths beyond the widest are truncated."""
+def jumps_of(words: Sequence[Word], length: int, model: str, corpus: Corpus) -> list[Hashable]:
+    """Return the jumps of one pair, in order, as events."""
 
     def width(start: int, stop: int) -> int:
-        return max(-widest, min(widest, stop - start))
+        return corpus.jump_event(stop - start)
 
     jumps: list[Hashable] = []
     before: int | None = -1
@@ -132,7 +162,7 @@ def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
 def _count(corpus: Corpus, state: State, model: str) -> Counts:
     counts = Counts(Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), 0, 0)
     for pair, words in zip(corpus.pairs, state, strict=True):
-        counts.jumps.update(jumps_of(words, len(pair.conditioning), model, corpus.widest))
+        counts.jumps.update(jumps_of(words, len(pair.conditioning), model, corpus))
         previous: str | None = None
         links: Counter[int] = Counter()
         for f, word in zip(pair.emitted, words, strict=True):
@@ -170,8 +200,8 @@ def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
         total += _rising(settings.lexical + corpus.favored.get((e or "", f), 0.0), n)
     for e, n in counts.conditioning.items():
         total -= _rising(corpus.prior_mass(e, settings), n)
-    for n in counts.jumps.values():
-        total += _rising(settings.jump, n)
+    for jump, n in counts.jumps.items():
+        total += _rising(settings.jump, n) + n * log(corpus.jump_share(jump))
     if settings.model == BHMM_Z:
         words = len(corpus.emitted_words)
         for n in counts.bigrams.values():
@@ -236,13 +266,14 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()
-    seen.subtract(jumps_of(state[p], length, settings.model, corpus.widest))
-    others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus.widest)
+    seen.subtract(jumps_of(state[p], length, settings.model, corpus))
+    others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus)
     kinds = 2 * corpus.widest + 1
     weight = 1.0
     for number, jump in enumerate([*others, *arriving, *leaving]):
         outgoing = number == len(others) + len(arriving)
         weight *= 1.0 if outgoing and settings.mutant == NO_OUTGOING else seen[jump] + settings.jump
+        weight *= 1.0 if settings.mutant == WHOLE_BINS else corpus.jump_share(jump)
         if settings.model == BHMM_F:
             weight /= seen.total() + settings.jump * kinds
         seen[jump] += settings.mutant != STALE_JUMPS
@@ -255,10 +286,10 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
 
 
 def _jumps_around(
-    words: Sequence[Word], g: int, length: int, settings: Settings, widest: int
+    words: Sequence[Word], g: int, length: int, settings: Settings, corpus: Corpus
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
     """Return the jumps of a pair: those independent of a word, the jump to its link, and the jump from it."""
-    jumps = jumps_of(words, length, settings.model, widest)
+    jumps = jumps_of(words, length, settings.model, corpus)
     here = g
     if settings.model == BHMM_F:
         if words[g].link is None:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import Chain, choose_candidates, jump_event, pick
+from hierogram.samplers.alignment.chain import Chain, choose_candidates, jump_event, jump_share, pick
 from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
@@ -69,10 +69,11 @@ _NONE = -2
 def _weigh_jumps(i, before, after, jumps, symmetric):
     """Return the weight of link i by its jumps (linear) [SA16 eq. 6]."""
     inward = jump_event(jumps, before, i)
-    weight = jumps[inward] + symmetric
+    weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _NONE:
         outward = jump_event(jumps, i, after)
         weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
+        weight *= jump_share(jumps, outward)
     return weight
 
 

@@ -14,10 +14,12 @@ import numpy as np
 
 from hierogram.samplers.alignment.chain import (
     MOST_FERTILITY,
+    SINGLE_WIDTHS,
     UNLINKED,
     all_jumps,
     choose_candidates,
     jump_event,
+    jump_share,
     keep_to_evidence,
     pick,
 )
@@ -89,7 +91,8 @@ def _weigh_unlinked(before, after, stage, chain, settings):
     if stage >= JUMPS:
         jumps = chain.jumps
         kinds = len(jumps) - 3
-        weight *= jumps[jump_event(jumps, before, after)] + settings["jump"]
+        event = jump_event(jumps, before, after)
+        weight *= (jumps[event] + settings["jump"]) * jump_share(jumps, event)
         # Without the link there is one jump fewer, and its normalization factor is missing.
         weight *= jumps[all_jumps(jumps)] + 1 + settings["jump"] * kinds
     return weight
@@ -99,7 +102,8 @@ def _weigh_unlinked(before, after, stage, chain, settings):
 def _weigh_jumps(i, before, after, jumps, symmetric):
     inward = jump_event(jumps, before, i)
     outward = jump_event(jumps, i, after)
-    return (jumps[inward] + symmetric) * (jumps[outward] + symmetric + (1.0 if inward == outward else 0.0))
+    weight = (jumps[inward] + symmetric) * (jumps[outward] + symmetric + (1.0 if inward == outward else 0.0))
+    return weight * jump_share(jumps, inward) * jump_share(jumps, outward)
 
 
 @njit_inline
@@ -128,20 +132,45 @@ def _refresh_factors(word, i, e_start, stage, chain, settings, scratch):
 
 
 @njit_inline
+def _multiply_jumps_at(origin, way, length, jumps, symmetric, weight):
+    """Multiply the weights of all positions by their jumps from `origin` (`way` 1) or to it (-1)."""
+    middle = (len(jumps) - 4) // 2
+    for i in range(max(0, origin - SINGLE_WIDTHS), min(length, origin + SINGLE_WIDTHS + 1)):
+        weight[i + 1] *= jumps[middle + way * (i - origin)] + symmetric
+    # All positions of a bin have the same factor.
+    event, nearest = SINGLE_WIDTHS + 1, SINGLE_WIDTHS + 1
+    while origin + nearest < length or origin - nearest >= 0:
+        factor = (jumps[middle + way * event] + symmetric) * jump_share(jumps, middle + event)
+        for i in range(origin + nearest, min(length, origin + 2 * nearest - 1)):
+            weight[i + 1] *= factor
+        factor = (jumps[middle - way * event] + symmetric) * jump_share(jumps, middle + event)
+        for i in range(max(0, origin - 2 * nearest + 2), origin - nearest + 1):
+            weight[i + 1] *= factor
+        event, nearest = event + 1, 2 * nearest - 1
+
+
+@njit_inline
 def _multiply_jumps(before, after, length, chain, settings, scratch):
     jumps = chain.jumps
     symmetric = settings["jump"]
     middle = (len(jumps) - 4) // 2
-    if length <= middle:
-        # No jump is clipped here, and unsigned indices need no wraparound check, so the loop vectorizes.
+    if length <= min(middle, SINGLE_WIDTHS):
+        # Each width has its own event here, and unsigned indices need no wraparound check, so the loop vectorizes.
         inward, outward = middle - before, middle + after
         for i in range(length):
             same = 1.0 if i - before == after - i else 0.0
             weight = jumps[np.uint64(outward - i)] + symmetric + same
             scratch.weight[i + 1] *= (jumps[np.uint64(inward + i)] + symmetric) * weight
     else:
-        for i in range(length):
-            scratch.weight[i + 1] *= _weigh_jumps(i, before, after, jumps, symmetric)
+        _multiply_jumps_at(before, 1, length, jumps, symmetric, scratch.weight)
+        _multiply_jumps_at(after, -1, length, jumps, symmetric, scratch.weight)
+        # Both jumps can only be of the same event between the two positions.
+        for i in range(min(before, after) + 1, max(before, after)):
+            event = jump_event(jumps, before, i)
+            if event == jump_event(jumps, i, after):
+                scratch.weight[i + 1] *= (jumps[event] + symmetric + 1.0) / (jumps[event] + symmetric)
+        if before == after:
+            scratch.weight[before + 1] *= (jumps[middle] + symmetric + 1.0) / (jumps[middle] + symmetric)
 
 
 @njit_inline

@@ -10,7 +10,15 @@ import math
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction
-from hierogram.samplers.alignment.chain import UNLINKED, Chain, choose_candidates, jump_event, pick, tokens_of
+from hierogram.samplers.alignment.chain import (
+    UNLINKED,
+    Chain,
+    choose_candidates,
+    jump_event,
+    jump_share,
+    pick,
+    tokens_of,
+)
 from hierogram.samplers.alignment.counts import (
     SHIFT,
     find_pair,
@@ -57,10 +65,11 @@ def _conditioning_word(sides, e_start, i, conditioning):
 def _weigh_jumps(i, before, after, jumps, symmetric):
     """Return the weight of link i (linear): jump in and jump out [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
-    weight = jumps[inward] + symmetric
+    weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _START:
         outward = _event(jumps, i, after)
         weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
+        weight *= jump_share(jumps, outward)
     return weight
 
 

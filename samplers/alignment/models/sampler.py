@@ -15,8 +15,10 @@ from hierogram.samplers.alignment.chain import (
     BEFORE,
     MOST_FERTILITY,
     SETTINGS,
+    SINGLE_WIDTHS,
     Chain,
     LinkEvidence,
+    furthest_event,
     make_scratch,
     no_evidence,
     no_tokens,
@@ -26,7 +28,7 @@ from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, ad
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, model_named
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.orthography import favour_similar
-from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
+from hierogram.samplers.alignment.prior_counts import MOST_EVENTS, PriorCounts, enter_pairs
 from hierogram.samplers.alignment.steps import Runs
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -159,8 +161,9 @@ class AlignmentKernel:
         pairs = empty_pairs()
         if options.similarity > 0:
             pairs = favour_similar(self.direction, options.similarity, pairs, conditioning)
-        widest = min(WIDEST_JUMP, max(1, sides.longest_conditioning)) if prior is None else WIDEST_JUMP
+        furthest = furthest_event(sides.longest_conditioning)
         if prior is not None:
+            furthest = max(furthest, SINGLE_WIDTHS)
             pairs = larger_pairs(pairs, len(prior.counts))
             enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
             conditioning["links"] += prior.links
@@ -169,7 +172,7 @@ class AlignmentKernel:
             np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
             pairs,
             conditioning,
-            np.zeros(2 * widest + 4),
+            np.zeros(2 * furthest + 4),
             np.zeros((len(conditioning_side.vocabulary), MOST_FERTILITY + 1), np.int32),
             np.zeros(0, np.int32),
             np.zeros(0, np.int32),
@@ -180,7 +183,8 @@ class AlignmentKernel:
             no_tokens(),
         )
         if prior is not None:
-            chain.jumps[: 2 * widest + 1] += prior.jumps
+            # Jumps that no sentence here is long enough for are part of the total alone.
+            chain.jumps[: 2 * furthest + 1] += prior.jumps[MOST_EVENTS - furthest : MOST_EVENTS + furthest + 1]
             chain.jumps[-1] += prior.jumps.sum()
             chain.fertility[:] += prior.fertility
         return self._steps.prepare(chain, self.direction)

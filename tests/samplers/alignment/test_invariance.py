@@ -15,6 +15,7 @@ from tests.reference.alignment import (
     NO_OUTGOING,
     OWN_LINK_COUNTED,
     STALE_JUMPS,
+    WHOLE_BINS,
     Corpus,
     Pair,
     Settings,
@@ -36,6 +37,12 @@ CLEAR = 0.002
 SHARED = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 LONG = Corpus([Pair(("a", "b", "a"), ("x", "y", "z"))], {("x", "b"): 0.8, ("z", "a"): 0.3})
 ONE_WORD = Corpus([Pair(("a",), ("x", "y", "x")), Pair(("b",), ("x",))])
+FAR = Corpus([Pair(("a", "b"), ("x", "y", "x", "z", "y", "x")), Pair(("b",), ("y", "x"))], single=1)
+CORPORA = {
+    "pairs that share words": SHARED,
+    "a longer pair, some words favoured": LONG,
+    "one word": ONE_WORD,
+    "wide jumps": FAR,
 CORPORA = {"pairs that share words": SHARED, "a longer pair, some words favored": LONG, "one word": ONE_WORD}
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
@@ -77,6 +84,12 @@ def test_mutants_change_the_posterior(mutant: str, model: str, candidates: int) 
     assert moved(SHARED, Settings(model, jump=0.2, candidates=candidates, mutant=mutant)) > CLEAR
 
 
+@pytest.mark.parametrize("candidates", [0, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_positions_that_have_the_whole_probability_of_a_bin_move_it(model: str, candidates: int) -> None:
+    assert moved(FAR, Settings(model, jump=0.2, candidates=candidates, mutant=WHOLE_BINS)) > CLEAR
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_two_candidates_reach_every_state(model: str) -> None:
     settings = Settings(model, candidates=2)
@@ -88,13 +101,14 @@ def test_two_candidates_reach_every_state(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_conditional_is_the_ratio_of_joints(model: str) -> None:
+@pytest.mark.parametrize("corpus", [LONG, FAR], ids=["long", "bins"])
+def test_a_conditional_is_the_ratio_of_joints(corpus: Corpus, model: str) -> None:
     settings = Settings(model)
-    states = list(all_states(LONG, settings))
+    states = list(all_states(corpus, settings))
     for state in states[:: len(states) // 10]:
-        for g in range(3):
-            draws = list(link_draws(LONG, state, 0, g, settings))
+        for g in range(len(corpus.pairs[0].emitted)):
+            draws = list(link_draws(corpus, state, 0, g, settings))
             for draw in draws:
                 here = with_word(state, 0, g, draw.state[0][g])
-                ratio = log_joint(LONG, here, settings) - log_joint(LONG, draws[0].state, settings)
+                ratio = log_joint(corpus, here, settings) - log_joint(corpus, draws[0].state, settings)
                 assert draw.probability / draws[0].probability == pytest.approx(exp(ratio), rel=1e-9)

@@ -7,9 +7,16 @@ import pytest
 from tests.samplers.alignment.kernels import counted, same_counts
 
 from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import PriorCounts, counts_of_links, links_of_alignment, without
+from hierogram.samplers.alignment.prior_counts import (
+    MOST_EVENTS,
+    PriorCounts,
+    counts_of_links,
+    links_of_alignment,
+    without,
+)
 from hierogram.samplers.exceptions import AlignmentInputError
 
 LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
@@ -74,7 +81,8 @@ def test_weights_and_differences() -> None:
     assert np.array_equal(others.links, expected.links)
     assert np.array_equal(others.fertility, expected.fertility)
     assert np.array_equal(others.jumps, expected.jumps)
-    assert all_pairs.jumps[0] + all_pairs.jumps[-1] > 0
+    wide = np.abs(np.arange(-MOST_EVENTS, MOST_EVENTS + 1)) > SINGLE_WIDTHS
+    assert all_pairs.jumps[wide].any()
     with pytest.raises(AlignmentInputError, match="run `hierogram verify`"):
         without(expected, some)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
-from hierogram.samplers.alignment.chain import UNLINKED, Chain
+from hierogram.samplers.alignment.chain import UNLINKED, Chain, jump_share
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.registry import options_for
 from hierogram.samplers.alignment.models.sampler import build, chain_seed
@@ -44,6 +44,8 @@ def log_likelihood(chain: Chain, options: AlignerOptions, emitted_words: int) ->
     jumps = chain.jumps[:-1]
     words = _rising(options.lexical, rows["count"][rows["key"] != 0])
     words -= _rising(options.lexical * emitted_words, chain.conditioning["links"])
+    shares = np.array([jump_share(chain.jumps, event) for event in range(len(jumps))])
+    words += float(jumps @ np.log(shares))
     return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
 
 

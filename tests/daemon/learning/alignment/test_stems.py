@@ -28,7 +28,7 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
-from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, LearnedCounts, PriorCounts
+from hierogram.samplers.alignment.prior_counts import MOST_EVENTS, LearnedCounts, PriorCounts
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
@@ -149,7 +149,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
                 assert way.links.tolist() == [row[0] for row in rows]
                 assert way.fertility.tolist() == [list(row[1:]) for row in rows[:-1]]
                 jumps = way.jumps.tolist()
-                assert [(n - WIDEST_JUMP, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
+                assert [(n - MOST_EVENTS, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
                 assert way.emitted_words == (30, 20)[k]
 
 

@@ -1,0 +1,124 @@
+"""Jumps of long sentences: wide jumps share events, and a long sentence is aligned as well as a short one."""
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.alignment import BHMM, BHMM_F, BHMM_Z, WHOLE_BINS, Corpus, Pair, Settings, Word, posterior, sweep
+from tests.samplers.alignment.kernels import KernelChain, random_state, same_counts, to_chain
+
+from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.samplers.alignment.bitext import MOST_WORDS
+from hierogram.samplers.alignment.chain import (
+    SINGLE_WIDTHS,
+    first_width,
+    furthest_event,
+    jump_event,
+    jump_events,
+    jump_share,
+)
+from hierogram.samplers.alignment.prior_counts import MOST_EVENTS
+
+MODELS = (BHMM, BHMM_Z, BHMM_F)
+
+
+def test_every_width_has_one_event_whose_widths_share_its_probability() -> None:
+    widths = np.arange(-MOST_WORDS - 1, MOST_WORDS + 2)
+    events = jump_events(widths)
+    assert events.min() == -MOST_EVENTS
+    assert events.max() == MOST_EVENTS == furthest_event(MOST_WORDS)
+    assert (np.diff(events) >= 0).all()
+    jumps = np.zeros(2 * MOST_EVENTS + 4)
+    corpus = Corpus([Pair(("a",), ("x",) * 5)])
+    for event, number in Counter(events.tolist()).items():
+        share = jump_share(jumps, event + MOST_EVENTS)
+        assert share == corpus.jump_share(event)
+        # The last bin is cut off by the longest sentence.
+        assert share * number == 1 or abs(event) == MOST_EVENTS
+        assert jump_events(np.array([first_width(event)]))[0] == event
+    for width in (0, 1, -100, 101, -200, 201, 1_000, -12_800, MOST_WORDS):
+        event = int(jump_events(np.array([width]))[0])
+        assert jump_event(jumps, 0, width) - MOST_EVENTS == event == corpus.event_of(width)
+
+
+def test_jumps_to_and_from_the_empty_word_are_no_bin() -> None:
+    jumps = np.zeros(2 * (SINGLE_WIDTHS + 1) + 4)
+    assert [jump_share(jumps, len(jumps) - k) for k in (3, 2)] == [1, 1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_word_of_a_sentence_longer_than_the_table_has_the_exact_posterior(model: str) -> None:
+    """All states are enumerated; one word's conditional given the rest of a corpus of one word is its posterior."""
+    random = Random(1)
+    corpus = Corpus([Pair(("a",), tuple(random.choice("wxyz") for _ in range(430)))])
+    settings = Settings(model)
+    expected = np.zeros(430)
+    for (words,), p in posterior(corpus, settings).items():
+        if words[0].link is not None and not words[0].collocated:
+            expected[words[0].link] += p
+    start = ((Word(3),),)
+    kernel = KernelChain(corpus, start, settings, seed=1)
+    kernel.sweep()
+    found = kernel.marginals.cells.astype(np.float64)
+    if model == BHMM_Z:
+        # The link is drawn given that the word is no collocation.
+        found *= expected.sum()
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert expected[99] > 20 * expected[100] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_the_kernel_draws_as_the_twin_does_in_long_sentences(model: str) -> None:
+    random = Random(2)
+    corpus = Corpus(
+        [
+            Pair(tuple(random.choice("abc") for _ in range(4)), tuple(random.choice("xyz") for _ in range(length)))
+            for length in (5, 130)
+        ]
+    )
+    settings = Settings(model)
+    state = other = random_state(corpus, model, random)
+    kernel = KernelChain(corpus, state, settings, seed=2)
+    differs = False
+    for number in range(1, 4):
+        state = sweep(corpus, state, 2, number, settings)
+        other = sweep(corpus, other, 2, number, Settings(model, mutant=WHOLE_BINS))
+        assert kernel.sweep() == state
+        differs |= state != other
+    assert differs
+    assert same_counts(kernel.chain, to_chain(corpus, state, settings))
+
+
+def test_long_sentences_beside_normal_ones_are_aligned() -> None:
+    """A sentence is translated word by word, with neighbors that change places; words are as frequent as in text."""
+    random = Random(3)
+    words = random.choices(range(400), [1 / (k + 5) for k in range(400)], k=5_000)
+    order = list(range(len(words)))
+    at = 0
+    while at < len(words):
+        size = random.randint(1, 3)
+        order[at : at + size] = reversed(order[at : at + size])
+        at += size
+    lengths = [*[20] * 125, *[300] * 5, 1_000]
+    sources, targets, expected = [], [], []
+    at = 0
+    for length in lengths:
+        here = [place for place in order if at <= place < at + length]
+        sources.append(" ".join(f"s{words[place]}" for place in range(at, at + length)))
+        targets.append(" ".join(f"t{words[place]}" for place in here))
+        expected.append({(place - at, t) for t, place in enumerate(here)})
+        at += length
+    aligned = [{(s, t) for s, t, _ in pair} for pair in align(sources, targets, Request(chains=2, threads=1))]
+
+    def error(first: int, stop: int) -> float:
+        right = sum(len(one & other) for one, other in zip(aligned[first:stop], expected[first:stop], strict=True))
+        links = sum(len(one) + len(other) for one, other in zip(aligned[first:stop], expected[first:stop], strict=True))
+        return 1 - 2 * right / links
+
+    normal, long, longest = error(0, 125), error(125, 130), error(130, 131)
+    assert normal < 0.05
+    assert long < normal + 0.03
+    assert longest < normal + 0.03
