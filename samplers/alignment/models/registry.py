@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
 """Sweeps of bhmm, and the share of them that warms up the chain."""
-_MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
-_SMALL, _SMALL_SWEEPS = 2500, 40
-"""Number of pairs up to which a corpus gets more chains, and their sweeps."""
+_SMALL = 1000
+"""Number of pairs up to which bhmm-f makes most effort: `_MOST_CHAINS` chains of `_MOST_SWEEPS` sweeps."""
+_MOST_CHAINS, _FEWEST_CHAINS, _CHAINS_FALL = 9, 3, 0.4
+_MOST_SWEEPS, _FEWEST_SWEEPS = 40, 16
+_EFFORT_FALL = 0.6
+"""Beyond `_SMALL` pairs, chains times sweeps fall with this power of the number of pairs, chains with the other."""
 _MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
@@ -91,12 +94,14 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
     A larger corpus needs fewer sweeps, as `python -m hierogram.tools.lab.compare_aligners` measures.
     """
-    small = pairs <= _SMALL
-    chosen = sweeps or (_SMALL_SWEEPS if small else _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE))
+    part = min(1.0, _SMALL / max(pairs, 1))
+    chains = max(_FEWEST_CHAINS, round(_MOST_CHAINS * part**_CHAINS_FALL))
+    effort = max(_MOST_CHAINS * _MOST_SWEEPS * part**_EFFORT_FALL, _FEWEST_CHAINS * _FEWEST_SWEEPS)
+    chosen = sweeps or round(effort / chains)
     return AlignerOptions(
         model="bhmm-f",
         sweeps=chosen,
-        chains=9 if small else 3,
+        chains=chains,
         burn_in=chosen * 3 // 5,
         thinning=2 if chosen > 4 else 1,
         candidates=ALL_POSITIONS,

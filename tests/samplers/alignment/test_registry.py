@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -98,3 +99,15 @@ def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "9; 1 for bhmm, bhmm-z; 4 for itg False False\n"
+
+
+def test_effort_falls_without_steps_as_a_corpus_grows() -> None:
+    def effort(pairs: int) -> int:
+        chosen = options_for(DEFAULT_MODEL, pairs)
+        return chosen.chains * chosen.sweeps
+
+    efforts = [effort(pairs) for pairs in range(1, 40_000)]
+    # A step is that of rounding sweeps: half of one more sweep of each chain, up and down.
+    assert all(abs(one - other) <= 9 for one, other in pairwise(efforts))
+    assert efforts[0] == efforts[999] > efforts[1_999] > efforts[4_999] > efforts[19_999] > efforts[-1] == 48
+    assert options_for(DEFAULT_MODEL, 10**7).sweeps >= 16
