@@ -17,9 +17,10 @@ class AlignKeywords(TypedDict, total=False):
     for each source word) (default: both)."""
 
     symmetrization: str
-    """How both directions become one: posterior (the links that are likely in the mean of both directions),
-    intersect (the links of both directions), union (those of either), gd (grow-diag), gdf (grow-diag-final), gdfa
-    (grow-diag-final-and) (default: posterior)."""
+    """How both directions become one: expected (the links with the largest expected F-score, by the mean of both
+    directions), posterior (the links that are likely in that mean, more of them, as stores use them), intersect
+    (the links of both directions), union (those of either), gd (grow-diag), gdf (grow-diag-final), gdfa
+    (grow-diag-final-and) (default: expected)."""
 
     sweeps: int | None
     """Sweeps of each chain (default: by model and corpus)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
-from hierogram.samplers.alignment.options import POSTERIOR
+from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR
 from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
@@ -22,6 +22,11 @@ LIKELY_IN_MEAN = 0.35
 """Decoding threshold for the mean posterior of both directions: half of an F-score of .7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
 """Lower threshold for a word without a decoded link, next to a decoded link."""
+BESIDE = 0.8
+"""Expected F-score: a link next to a decoded one is right as often as one of this part of its posterior elsewhere."""
+_STEPS = 1000
+"""Number of thresholds among which the expected F-score is maximized."""
+_LEAST_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
@@ -130,6 +135,17 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
     return mean
 
 
+class Thresholds(NamedTuple):
+    """Thresholds of mean posteriors: for any link, and for a link next to one that was decoded."""
+
+    likely: float
+    beside: float
+
+
+FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
+"""Thresholds of stores, whose grammars were measured with them: they keep more links than people would make."""
+
+
 class _Means(NamedTuple):
     """One pair's `mean` over both directions, float32[source words x target words], and unlinked words, uint8."""
 
@@ -139,21 +155,56 @@ class _Means(NamedTuple):
 
 
 @njit_inline
-def _is_likely(means, height, width, s, t):
-    return 0 <= s < height and 0 <= t < width and means.mean[s * width + t] > LIKELY_IN_MEAN
+def _is_likely(means, height, width, s, t, likely):
+    return 0 <= s < height and 0 <= t < width and means.mean[s * width + t] > likely
 
 
 @njit_inline
-def _grows(means, height, width, s, t):
+def _grows(means, height, width, s, t, likely, beside):
     """Return whether one word of the link is unlinked and the other has an adjacent likely link."""
-    if means.mean[s * width + t] <= LIKELY_BESIDE or not (means.source_free[s] or means.target_free[t]):
+    if means.mean[s * width + t] <= beside or not (means.source_free[s] or means.target_free[t]):
         return False
-    beside_source = _is_likely(means, height, width, s - 1, t) or _is_likely(means, height, width, s + 1, t)
-    return beside_source or _is_likely(means, height, width, s, t - 1) or _is_likely(means, height, width, s, t + 1)
+    if _is_likely(means, height, width, s - 1, t, likely) or _is_likely(means, height, width, s + 1, t, likely):
+        return True
+    return _is_likely(means, height, width, s, t - 1, likely) or _is_likely(means, height, width, s, t + 1, likely)
+
+
+@njit_inline
+def _mean_at(forward, backward, cell, height, width, s, t):
+    # Each direction's cells are ordered by its emitted words.
+    of_target = forward.cells[cell + t * height + s] / forward.samples[0]
+    of_source = backward.cells[cell + s * width + t] / backward.samples[0]
+    return np.float32((of_target + of_source) / 2)
 
 
 @njit
-def _decode_mean(source_offset, target_offset, forward, backward, means, found):
+def _sum_by_mean(source_offset, target_offset, forward, backward, number, total):
+    cell = 0
+    for pair in range(len(source_offset) - 1):
+        height = source_offset[pair + 1] - source_offset[pair]
+        width = target_offset[pair + 1] - target_offset[pair]
+        for s in range(height):
+            for t in range(width):
+                mean = _mean_at(forward, backward, cell, height, width, s, t)
+                step = min(np.int64(mean * _STEPS), _STEPS - 1)
+                number[step] += 1
+                total[step] += mean
+        cell += height * width
+
+
+def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
+    """Return the threshold that maximizes the expected F-score of all pairs' links, if each mean is a probability."""
+    number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
+    _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
+    least = round(_LEAST_LIKELY * _STEPS)
+    # Of the links above each threshold: their number, and the expected number of right ones.
+    above, right = np.cumsum(number[::-1])[::-1][least:], np.cumsum(total[::-1])[::-1][least:]
+    likely = (least + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
+    return Thresholds(likely, BESIDE * likely)
+
+
+@njit
+def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, means, found):
     written = 0
     cell = 0
     for pair in range(len(source_offset) - 1):
@@ -163,16 +214,14 @@ def _decode_mean(source_offset, target_offset, forward, backward, means, found):
         means.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
-                # Each direction's cells are ordered by its emitted words.
-                of_target = forward.cells[cell + t * height + s] / forward.samples[0]
-                of_source = backward.cells[cell + s * width + t] / backward.samples[0]
-                means.mean[s * width + t] = (of_target + of_source) / 2
-                if _is_likely(means, height, width, s, t):
+                means.mean[s * width + t] = _mean_at(forward, backward, cell, height, width, s, t)
+                if _is_likely(means, height, width, s, t, likely):
                     means.source_free[s] = 0
                     means.target_free[t] = 0
         for s in range(height):
             for t in range(width):
-                if _is_likely(means, height, width, s, t) or _grows(means, height, width, s, t):
+                kept = _is_likely(means, height, width, s, t, likely)
+                if kept or _grows(means, height, width, s, t, likely, beside):
                     found.source[written] = s
                     found.target[written] = t
                     written += 1
@@ -180,13 +229,15 @@ def _decode_mean(source_offset, target_offset, forward, backward, means, found):
         found.offset[pair + 1] = written
 
 
-def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> LinkList:
+def decode_mean(
+    source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED
+) -> LinkList:
     """Decode the links that are likely in the mean over both directions, and adjacent ones.
 
     An adjacent link is added if one of its words has no likely link and the other has a likely link next to it.
     """
     # A word's posteriors sum to at most 1 in either direction, which bounds the number of links.
-    most = int((len(source.words) + len(target.words)) / (2 * LIKELY_BESIDE)) + 1
+    most = int((len(source.words) + len(target.words)) / (2 * thresholds.beside)) + 1
     found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source.offset), np.int64))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
     means = _Means(
@@ -194,15 +245,25 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals]) -> L
         np.zeros(int(heights.max(initial=0)), np.uint8),
         np.zeros(int(widths.max(initial=0)), np.uint8),
     )
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], means, found)
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, means, found)
     links = found.offset[-1]
     return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
 
 
 def join_directions(
-    symmetrization: str, decoded: Sequence[DirectionLinks], marginals: Sequence[Marginals], source: Side, target: Side
+    symmetrization: str,
+    decoded: Sequence[DirectionLinks],
+    marginals: Sequence[Marginals],
+    source: Side,
+    target: Side,
+    thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions' links by a symmetrization; raises `AlignmentInputError`."""
+    """Combine both directions' links by a symmetrization; raises `AlignmentInputError`.
+
+    `thresholds` replace those that maximize the expected F-score of these pairs.
+    """
+    if symmetrization == EXPECTED:
+        return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
         return decode_mean(source, target, marginals)
     return symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)

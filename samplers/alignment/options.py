@@ -9,16 +9,17 @@ from hierogram.samplers.grammar.settings import FLAT
 ALL_POSITIONS = 0
 """Number of candidates that means all positions."""
 
-POSTERIOR, GDFA = "posterior", "gdfa"
+EXPECTED, POSTERIOR, GDFA = "expected", "posterior", "gdfa"
 SYMMETRIZATIONS = {
-    POSTERIOR: "the links that are likely in the mean of both directions",
+    EXPECTED: "the links with the largest expected F-score, by the mean of both directions",
+    POSTERIOR: "the links that are likely in that mean, more of them, as stores use them",
     "intersect": "the links of both directions",
     "union": "those of either",
     "gd": "grow-diag",
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
 }
-"""Symmetrizations and their meanings; all names except the first are established (Koehn et al. 2003)."""
+"""Symmetrizations and their meanings; all names except the first two are established (Koehn et al. 2003)."""
 
 
 class AlignmentPlan(NamedTuple):

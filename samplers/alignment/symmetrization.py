@@ -5,12 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
-METHODS = {name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name != POSTERIOR)}
+METHODS = {
+    name: number
+    for number, name in enumerate(name for name in SYMMETRIZATIONS if name not in (EXPECTED, POSTERIOR))
+}
 """Numbers of the symmetrizations that need links only, by name."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import combinations, islice, product
+from itertools import combinations, product
 from math import exp, lgamma, log
 from typing import NamedTuple
 
@@ -104,7 +104,7 @@ class Corpus:
         """Return the share of an event's probability that each of its widths has."""
         if not isinstance(jump, int) or abs(jump) <= self.single:
             return 1.0
-        return 1 / (self.single * 2 ** (abs(jump) - self.single - 1))
+        return 1 / (self.single << (abs(jump) - self.single - 1))
 
     def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
         """Return the sum of the lexical prior over all emitted words."""
@@ -610,3 +610,18 @@ def links_of_means(
         and kept & {(s - 1, t), (s + 1, t), (s, t - 1), (s, t + 1)}
     }
     return kept | grown
+
+
+def expected_threshold(means: Iterable[float], least: int, steps: int) -> float:
+    """The threshold k/`steps`, k from `least`, whose links have the largest expected F-score [Lewis 1995].
+
+    Each mean is the probability of its link: right links above the threshold, twice, over those above and all right
+    ones.
+    """
+    found = list(means)
+
+    def expected(k: int) -> float:
+        above = [mean for mean in found if mean >= k / steps]
+        return 2 * sum(above) / (len(above) + sum(found)) if found else 0.0
+
+    return max(range(least, steps), key=expected) / steps

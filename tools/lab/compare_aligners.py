@@ -26,7 +26,7 @@ from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, 
 from hierogram.daemon.learning.alignment.requests import Request
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
-from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import EXPECTED, GDFA, SYMMETRIZATIONS
 from hierogram.tools.lab.comparison.aligners import EFLOMAL
 
 THOT = "thot"
@@ -153,7 +153,7 @@ def measure(
     seed: int,
     threads: int,
     folder: Path,
-    symmetrization: str = POSTERIOR,
+    symmetrization: str = EXPECTED,
     first: int | None = None,
 ) -> AlignerRow:
     """Run one aligner on one corpus, or its first pairs, in a fresh process. Raises `RuntimeError` if it fails."""
@@ -236,7 +236,7 @@ def compare(
     ] = None,
     symmetrize: Annotated[
         str, typer.Option(help=f"Symmetrization of our aligner: {', '.join(SYMMETRIZATIONS)}.")
-    ] = POSTERIOR,
+    ] = EXPECTED,
     seed: Annotated[int, typer.Option(help="Seed of our aligner; eflomal has no such option.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal; Thot chooses its own.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,

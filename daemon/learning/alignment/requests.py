@@ -5,7 +5,7 @@ from typing import Annotated
 
 from hierogram.daemon.shared_options import Seed, Threads
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, every_model
-from hierogram.samplers.alignment.options import POSTERIOR, SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import EXPECTED, SYMMETRIZATIONS
 from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
@@ -32,7 +32,7 @@ class Request:
             values=SYMMETRIZATIONS,
             flags=("--symmetrize",),
         ),
-    ] = POSTERIOR
+    ] = EXPECTED
     sweeps: Annotated[int | None, Option("Sweeps of each chain.", min=1, shown="by model and corpus")] = None
     chains: Annotated[int | None, Option("Chains to average over.", min=1, shown="by model and corpus")] = None
     seed: Seed = 1

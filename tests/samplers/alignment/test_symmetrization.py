@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reference.alignment import links_of_means
+from tests.reference.alignment import expected_threshold, links_of_means
 
 from hierogram.samplers.alignment.bitext import make_sides, read_side
-from hierogram.samplers.alignment.marginals import LIKELY_BESIDE, LIKELY_IN_MEAN, Marginals, decode_mean
+from hierogram.samplers.alignment.marginals import (
+    BESIDE,
+    LIKELY_BESIDE,
+    LIKELY_IN_MEAN,
+    Marginals,
+    decode_mean,
+    expected_thresholds,
+    join_directions,
+)
+from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -131,6 +140,34 @@ def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
     expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN, LIKELY_BESIDE)) for f, b in rows]
     assert found == expected
     assert any(expected)
+    means = [
+        (f[t][s] + b[s][t]) / 2
+        for f, b in rows
+        for s, of_source in enumerate(b.tolist())
+        for t in range(len(of_source))
+    ]
+    thresholds = expected_thresholds(source, target, marginals)
+    assert thresholds.likely == expected_threshold(means, 100, 1000)
+    assert thresholds.beside == BESIDE * thresholds.likely
+    joined = pairs_of(join_directions(EXPECTED, [], marginals, source, target))
+    assert joined == [sorted(links_of_means(f.tolist(), b.tolist(), *thresholds)) for f, b in rows]
+    assert pairs_of(join_directions(POSTERIOR, [], marginals, source, target)) == expected
+
+
+def test_the_threshold_is_half_of_the_expected_score() -> None:
+    source, target = read_side(["a b c d"]), read_side(["x y z"])
+    mean = np.array([[0.95, 0, 0], [0, 0.9, 0.05], [0, 0.05, 0.45], [0.02, 0, 0.3]])
+    likely, beside = expected_thresholds(source, target, of_one_pair(mean))
+    kept = mean[mean >= likely]
+    score = 2 * kept.sum() / (len(kept) + mean.sum())
+    assert kept.tolist() == [0.95, 0.9, 0.45]
+    assert 0.3 < score / 2 < 0.45
+    assert beside == BESIDE * likely
+
+
+def test_pairs_without_words_have_a_threshold() -> None:
+    nothing = read_side([""])
+    assert 0 < expected_thresholds(nothing, nothing, of_one_pair(np.zeros((0, 0)))).likely < 1
 
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
