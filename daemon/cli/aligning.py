@@ -65,6 +65,7 @@ def align(
     from hierogram.daemon.text.lines import write_lines
     from hierogram.daemon.text.reading import read_pairs
     from hierogram.daemon.text.texts import two_languages
+    from hierogram.samplers.alignment.bitext import MOST_WORDS
 
     files = files_or_input(files, "pairs")
     with interruptible("no file was written"), ExitStack() as stack:
@@ -89,6 +90,8 @@ def align(
                 sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=lambda done, total: shown.update(done, total, done),
             )  # fmt: skip
+        for pair, words in sorted(aligned.skipped.items()):
+            note(f"pair {pair + 1:,}: {words:,} words, the limit is {MOST_WORDS:,}: it was not aligned")
         if texts_of_tokens is not None:
             found = ({(i, j) for i, j, _ in pair} for pair in aligned)
             made = burrito(*texts_of_tokens, dict(zip(verses, found, strict=True)), "hierogram")

@@ -172,7 +172,11 @@ class LinkedTexts(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
         """Read the sides of the pairs."""
-        source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
+        return cls.of_sides(read_side(row.source for row in rows), read_side(row.target for row in rows))
+
+    @classmethod
+    def of_sides(cls, source: Side, target: Side) -> "LinkedTexts":
+        """Return both directions between the sides."""
         words, stems = (
             (make_direction(other, one), make_direction(one, other)) for one, other in units_of(source, target)
         )

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, Protocol
@@ -14,26 +14,29 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
-from hierogram.daemon.learning.stored_links import Links, units_of
+from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
+from hierogram.daemon.learning.stored_links import LinkedTexts, Links, units_of
 from hierogram.daemon.text.segments import words_of_parts
-from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, tokens_of
-from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
+from hierogram.samplers.alignment.bitext import MOST_WORDS, Direction, Side, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, evidence_of
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
     LinkSamples,
     Marginals,
+    Thresholds,
     add_marginals,
     decode_links,
     empty_marginals,
+    expected_thresholds,
     join_directions,
     mean_posterior,
     posterior_of,
 )
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
-from hierogram.samplers.alignment.options import GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
-from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, links_of_alignment
+from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
+from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, links_of_alignment
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -44,10 +47,14 @@ _REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warmin
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Links of all pairs, sorted by source, then target position, and each link's posterior probability, float32[L]."""
+    """Links of all pairs, sorted by source, then target position, and each link's posterior probability, float32[L].
+
+    `skipped` are the pairs that are too long to align, by index, with the words of their longer side.
+    """
 
     links: LinkList
     posterior: NDArray[np.float32]
+    skipped: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def pairs(self) -> int:
@@ -83,8 +90,28 @@ class Aligned:
             offset.append(len(links))
         places = np.array(links, np.int16).reshape(-1, 2)
         return Aligned(
-            LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)), np.array(posterior, np.float32)
+            LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)),
+            np.array(posterior, np.float32),
+            self.skipped,
         )
+
+    def of_pairs(self, pairs: NDArray[np.int64]) -> "Aligned":
+        """Return the alignment of pairs by index, in this order; a pair may occur several times."""
+        lengths = np.diff(self.links.offset)[pairs]
+        offset = np.zeros(len(pairs) + 1, np.int64)
+        np.cumsum(lengths, out=offset[1:])
+        places = np.arange(offset[-1]) + np.repeat(self.links.offset[pairs] - offset[:-1], lengths)
+        links = LinkList(self.links.source[places], self.links.target[places], offset)
+        return Aligned(links, self.posterior[places], self.skipped)
+
+    def followed_by(self, other: "Aligned") -> "Aligned":
+        """Return the alignment of these pairs and then of the other ones."""
+        links = LinkList(
+            np.concatenate([self.links.source, other.links.source]),
+            np.concatenate([self.links.target, other.links.target]),
+            np.concatenate([self.links.offset, self.links.offset[-1] + other.links.offset[1:]]),
+        )
+        return Aligned(links, np.concatenate([self.posterior, other.posterior]), self.skipped)
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
@@ -213,7 +240,8 @@ def align(
     """Align sentences with their translations; `report` receives sweeps done and in total.
 
     `known` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give equal
-    links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
+    links, whatever the number of threads. Pairs that teach nothing do not change the links of the others. Pairs with a
+    side of more than `MOST_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or Request()
     if request.direction not in DIRECTIONS:
@@ -221,24 +249,106 @@ def align(
     if request.symmetrization not in SYMMETRIZATIONS:
         names = ", ".join(SYMMETRIZATIONS)
         raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {names}")
-    source_side, target_side = read_side(source), read_side(target)
-    options = options_for(request, len(source_side.offset) - 1)
+    sources, targets = list(source), list(target)
+    skipped = _without_long(sources, targets)
+    source_side, target_side = read_side(sources), read_side(targets)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or known is not None:
             without = "--store" if known is not None else f"--direction {request.direction}"
             raise UsageError(
                 f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
             )
+        options = options_for(request, len(sources))
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
-        return Aligned(*decode_links(samples, source_side, target_side, implied=False))
+        return replace(Aligned(*decode_links(samples, source_side, target_side, implied=False)), skipped=skipped)
     prior = known(source_side, target_side) if known is not None else None
-    if request.direction == BOTH:
-        return align_sides(
-            source_side, target_side, options, request.threads, report, prior, symmetrization=request.symmetrization
-        )[1]
-    way = ways_of(source_side, target_side, options, prior)[0 if request.direction == FORWARD else 1]
-    [marginals] = _sample([way], options, request.threads, report)
-    return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
+    # Raises if the sides have different numbers of lines.
+    make_direction(source_side, target_side)
+    found = _align_robustly(source_side, target_side, request, report, prior)
+    return replace(found, skipped=skipped)
+
+
+def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
+    """Replace both sides of pairs that are too long to align by empty ones; return their indices and lengths."""
+    skipped: dict[int, int] = {}
+    for lines in (sources, targets):
+        for pair, line in enumerate(lines):
+            # Counting characters is faster than splitting.
+            if len(line) > MOST_WORDS and (words := len(tokens_of(line))) > MOST_WORDS:
+                skipped[pair] = max(words, skipped.get(pair, 0))
+    for pair in skipped:
+        for lines in (sources, targets):
+            if pair < len(lines):
+                lines[pair] = ""
+    return skipped
+
+
+def _align_robustly(
+    source: Side, target: Side, request: Request, report: Report | None, prior: LearnedCounts | None
+) -> Aligned:
+    """Align the pairs that teach together, then the pairs apart, given the counts of the former or the `prior`."""
+    roles = roles_of(source, target)
+    sides = some_pairs(source, roles.teaching), some_pairs(target, roles.teaching)
+    options = options_for(request, len(roles.teaching))
+    found, thresholds, links = _align_part(*sides, request, options, report, prior)
+    if len(roles.apart):
+        if MODELS[request.model].prior_counts:
+            if prior is None:
+                prior = _counts_of(*sides, links, request.direction)
+            options = replace(options, thinning=1, **_INCREMENTAL)
+        sides = some_pairs(source, roles.apart), some_pairs(target, roles.apart)
+        found = found.followed_by(_align_part(*sides, request, options, None, prior, thresholds)[0])
+    if len(roles.teaching) == len(roles.same_as):
+        return found
+    place = np.zeros(len(roles.same_as), np.int64)
+    place[np.concatenate([roles.teaching, roles.apart])] = np.arange(len(found))
+    return found.of_pairs(place[roles.same_as])
+
+
+def _align_part(
+    source: Side,
+    target: Side,
+    request: Request,
+    options: AlignerOptions,
+    report: Report | None,
+    prior: LearnedCounts | None,
+    thresholds: Thresholds | None = None,
+) -> tuple[Aligned, Thresholds | None, list[NDArray[np.int16]]]:
+    """Align some pairs together; return also the thresholds that decoded them, and each sampled direction's links.
+
+    The links are of both directions, forward and backward, unless one was requested.
+    """
+    ways = ways_of(source, target, options, prior)
+    if request.direction != BOTH:
+        ways = ways[:1] if request.direction == FORWARD else ways[1:]
+    marginals = _sample(ways, options, request.threads, report)
+    decoded = _decoded(ways, options, marginals)
+    links = [one.links for one in decoded]
+    if request.direction != BOTH:
+        return _one_direction(request.direction, ways[0].direction, decoded[0]), None, links
+    if request.symmetrization == EXPECTED and thresholds is None:
+        thresholds = expected_thresholds(source, target, marginals)
+    joined = join_directions(request.symmetrization, decoded, marginals, source, target, thresholds)
+    return Aligned(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
+
+
+def _counts_of(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
+    """Return the counts of links, by words and by stems; a direction that was not sampled has no links."""
+    if direction == FORWARD:
+        links = [*links, np.full(len(source.words), UNLINKED, np.int16)]
+    elif direction != BOTH:
+        links = [np.full(len(target.words), UNLINKED, np.int16), *links]
+    texts = LinkedTexts.of_sides(source, target)
+    found = texts.counts((links[0], links[1]), np.ones(len(source.offset) - 1, np.int64))
+
+    def with_words(both: BothCounts, units: tuple[Direction, Direction]) -> BothCounts:
+        forward, backward = (
+            counts._replace(emitted_words=len(unit.emitted.vocabulary))
+            for counts, unit in zip(both, units, strict=True)
+        )
+        return forward, backward
+
+    return with_words(found[0], texts.units[0]), with_words(found[1], texts.units[1])
 
 
 def _sample_jointly(

@@ -1,0 +1,74 @@
+"""Pairs of a corpus that do not teach the aligner: they are aligned by what the others taught it.
+
+A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its many links would
+spoil the counts of all pairs. A pair that occurs many times counts a few times, and all its copies have the same links.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Side
+
+EXTREME_RATIO = 9
+"""One side may be this much longer than the other, relative to the median ratio of the corpus."""
+
+TEACHING_COPIES = 4
+"""So many copies of a pair teach, and further ones if their number is a power of two."""
+
+
+class Roles(NamedTuple):
+    """Roles of the pairs of a corpus.
+
+    `teaching` int64[T] and `apart` int64[A]: indices of the pairs that are aligned together, and of those that are
+    aligned by the counts of the former, both in order. `same_as` int64[P]: the pair whose links each pair has, itself
+    unless it is a further copy.
+    """
+
+    teaching: NDArray[np.int64]
+    apart: NDArray[np.int64]
+    same_as: NDArray[np.int64]
+
+
+def roles_of(source: Side, target: Side) -> Roles:
+    """Return the roles of all pairs. Of n > 4 copies of a pair 2 + log2(n) teach, rounded down."""
+    same_as = _copies(source, target)
+    kept = same_as == np.arange(len(same_as))
+    extreme = _is_extreme(np.diff(source.offset), np.diff(target.offset))
+    if (kept & ~extreme).any():
+        return Roles(np.flatnonzero(kept & ~extreme), np.flatnonzero(kept & extreme), same_as)
+    return Roles(np.flatnonzero(kept), np.zeros(0, np.int64), same_as)
+
+
+def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
+    filled = (source > 0) & (target > 0)
+    usual = float(np.median(target[filled] / source[filled])) if filled.any() else 1.0
+    scaled = source * usual
+    extreme: NDArray[np.bool_] = (np.maximum(scaled, target) > EXTREME_RATIO * np.minimum(scaled, target)) | ~filled
+    return extreme
+
+
+def _copies(source: Side, target: Side) -> NDArray[np.int64]:
+    """Return the pair whose links each pair has."""
+    same_as = np.arange(len(source.offset) - 1)
+    met: dict[tuple[bytes, bytes], list[int]] = {}
+    s, t = source.offset.tolist(), target.offset.tolist()
+    for pair in range(len(same_as)):
+        words = source.words[s[pair] : s[pair + 1]].tobytes(), target.words[t[pair] : t[pair + 1]].tobytes()
+        copies = met.setdefault(words, [0, pair])
+        copies[0] += 1
+        if copies[0] > TEACHING_COPIES and copies[0] & (copies[0] - 1):
+            same_as[pair] = copies[1]
+    return same_as
+
+
+def some_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
+    """Return the side of some pairs, in this order, with the same vocabulary."""
+    if len(pairs) == len(side.offset) - 1:
+        return side
+    lengths = np.diff(side.offset)[pairs]
+    offset = np.zeros(len(pairs) + 1, np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    places = np.arange(offset[-1]) + np.repeat(side.offset[pairs] - offset[:-1], lengths)
+    return Side(side.words[places], offset, side.vocabulary)
