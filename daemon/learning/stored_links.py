@@ -116,10 +116,16 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(of_word) >= 0 for _, _, *of_word in counts.words)
         and all(
-            direction in DIRECTIONS and abs(width) <= WIDEST_JUMP and count >= 0
+            direction in DIRECTIONS and _is_stored_width(width) and count >= 0
             for direction, width, count in counts.jumps
         )
     )
+
+
+def _is_stored_width(width: int) -> bool:
+    """Return whether the width is the first one of an event that the aligner's arrays contain."""
+    event = int(jump_events(np.array([width]))[0])
+    return abs(event) <= MOST_EVENTS and first_width(event) == width
 
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:

@@ -229,9 +229,7 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
         found.offset[pair + 1] = written
 
 
-def decode_mean(
-    source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED
-) -> LinkList:
+def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
     """Decode the links that are likely in the mean over both directions, and adjacent ones.
 
     An adjacent link is added if one of its words has no likely link and the other has a likely link next to it.

@@ -11,8 +11,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
 METHODS = {
-    name: number
-    for number, name in enumerate(name for name in SYMMETRIZATIONS if name not in (EXPECTED, POSTERIOR))
+    name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name not in (EXPECTED, POSTERIOR))
 }
 """Numbers of the symmetrizations that need links only, by name."""
 

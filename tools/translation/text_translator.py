@@ -288,9 +288,7 @@ class TextTranslator:
         for i, j in translation.alignment(candidate):
             links[i].append(j)
         given = {
-            place + j
-            for part, number, _, place in translation.placed(candidate)
-            for j in given_places(part, number)
+            place + j for part, number, _, place in translation.placed(candidate) for j in given_places(part, number)
         }
         words = translation.candidates[candidate].words if translation.candidates else ()
         ends = [target for *_, target in translation.placed(candidate)] + [len(words)]

@@ -156,9 +156,7 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
             what = "it" if part == TEXTS else f"its {part}"
             return [Damage(rows[0].id, f"{what} cannot be read: {error}", part)]
     middle = len(rows) // 2
-    return [
-        one for some in (rows[:middle], rows[middle:]) for one in _find(some, settings, derivations=derivations)
-    ]
+    return [one for some in (rows[:middle], rows[middle:]) for one in _find(some, settings, derivations=derivations)]
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:

@@ -314,7 +314,10 @@ def test_a_name_stands_for_the_whole_url() -> None:
     hook = webhook_of(url)
     assert hook.origin == "https://example.org:443"
     assert hook == webhook_of(url)
-    others = ("https://who:swordfish@example.org/hooks/T0/B0/tokem?key=1", "https://example.org/hooks/T0/B0/token?key=1")
+    others = (
+        "https://who:swordfish@example.org/hooks/T0/B0/tokem?key=1",
+        "https://example.org/hooks/T0/B0/token?key=1",
+    )
     assert len({webhook_of(other).name for other in (url, *others)}) == 3
     assert webhook_of("http://[::1]:8080/x").origin == "http://[::1]:8080"
     for digest in (hashlib.sha256, hashlib.sha1, hashlib.md5, hashlib.blake2b):

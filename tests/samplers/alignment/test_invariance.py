@@ -40,10 +40,10 @@ ONE_WORD = Corpus([Pair(("a",), ("x", "y", "x")), Pair(("b",), ("x",))])
 FAR = Corpus([Pair(("a", "b"), ("x", "y", "x", "z", "y", "x")), Pair(("b",), ("y", "x"))], single=1)
 CORPORA = {
     "pairs that share words": SHARED,
-    "a longer pair, some words favoured": LONG,
+    "a longer pair, some words favored": LONG,
     "one word": ONE_WORD,
     "wide jumps": FAR,
-CORPORA = {"pairs that share words": SHARED, "a longer pair, some words favored": LONG, "one word": ONE_WORD}
+}
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
@@ -86,7 +86,7 @@ def test_mutants_change_the_posterior(mutant: str, model: str, candidates: int) 
 
 @pytest.mark.parametrize("candidates", [0, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_positions_that_have_the_whole_probability_of_a_bin_move_it(model: str, candidates: int) -> None:
+def test_the_whole_probability_of_a_bin_for_each_position_changes_the_posterior(model: str, candidates: int) -> None:
     assert moved(FAR, Settings(model, jump=0.2, candidates=candidates, mutant=WHOLE_BINS)) > CLEAR
 
 
