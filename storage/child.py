@@ -144,7 +144,7 @@ class Child:
                 self._process = _starter.submit(self._start).result()
             except (OSError, RuntimeError) as error:
                 why = getattr(error, "strerror", None) or error
-                raise StoreUnavailableError(f"no process can be started ({why}): try again in a moment") from error
+                raise StoreUnavailableError(f"cannot start a process ({why}): try again in a moment") from error
             for stream in (self._process.stdin, self._process.stdout):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)
@@ -183,7 +183,7 @@ class Child:
     def _message(self, wait: Callable[[], None]) -> tuple[int, Any]:
         [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
         if length > _MOST_MESSAGE_BYTES:
-            raise ChildError(f"reading gave {length:,} bytes at once, over {_MOST_MESSAGE_BYTES:,}")
+            raise ChildError(f"the reader process sent {length:,} bytes at once, the limit is {_MOST_MESSAGE_BYTES:,}")
         kind, content = pickle.loads(self._bytes(length, wait))
         return kind, content
 
@@ -212,7 +212,7 @@ class Child:
             if not poll.poll(_LOOK_SECONDS * 1000):
                 wait()
                 if time.monotonic() - heard > self._silent:
-                    raise ChildError(f"reading stood still for {self._silent:g} s and was ended")
+                    raise ChildError(f"reading made no progress for {self._silent:g} s and was aborted")
                 continue
             with suppress(BlockingIOError):
                 moved = move(pipe.fileno(), missing)
@@ -227,7 +227,7 @@ class Child:
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
         how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return _EndedError(f"the process that read it ended {how}")
+        return _EndedError(f"the reader process was terminated {how}")
 
 
 def limit(what: int, most: int) -> None:
@@ -297,7 +297,7 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
             answer(_ITEM, item)
             last = time.monotonic()
     except MemoryError:
-        answer(_FAILED, f"reading took more than {memory >> 20} MiB of memory (reader_memory_bytes)")
+        answer(_FAILED, f"reading took more than {memory >> 20} MiB of memory")
     except Exception as error:
         if type(error).__module__.startswith(_OWN):
             answer(_REFUSED, (type(error), str(error)))

@@ -37,8 +37,8 @@ class KeyCollisionError(StoreError):
 
     def __init__(self, stored: str, offered: str) -> None:
         super().__init__(
-            f"two rules have one key: {stored!r} is stored, {offered!r} was offered; "
-            "nothing was written: give the rules new keys with another salt"
+            f"two rules have the same key, {stored!r} and {offered!r}; nothing was written: assign new keys with "
+            "another salt"
         )
         self.stored = stored
         self.offered = offered

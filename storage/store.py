@@ -68,8 +68,8 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
             # Ignore the salt: the store changes it when two rules have the same key.
             if replace(settings, key_salt=stored.key_salt) != stored:
                 raise StoreError(
-                    f"the store at {store.url} was made with {stored}, not with {settings}: "
-                    "settings are fixed for its life, make another store for other settings"
+                    f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "
+                    "create another store instead"
                 )
     except BaseException:
         engine.dispose()
@@ -80,7 +80,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
 def _create(engine: Engine, settings: Settings | None) -> None:
     file = sqlite_file(engine.url)
     if file is not None and not file.parent.is_dir():
-        raise StoreUrlError(f"{shown_url(engine.url)}: the folder {file.parent} does not exist: make it first")
+        raise StoreUrlError(f"{shown_url(engine.url)}: the folder {file.parent} does not exist: create it first")
     with migration.migrating(engine) as connection:
         if migration.stored_revision(connection) is None:
             migration.migrate(connection)

@@ -201,7 +201,7 @@ def _set_alignments(writing: Writing, change: AlignerChange) -> None:
     by_state = select(sentence_pairs.c.state, func.count()).select_from(found).group_by(sentence_pairs.c.state)
     states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
     if sum(states.values()) != len(change.alignments):
-        raise PairMissingError("a pair that was aligned is not stored any more: align the others again")
+        raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
     fresh = states.get(UNALIGNED, 0)
     totals.count_pairs(UNALIGNED, -fresh)
     totals.count_pairs(WAITING, fresh)
@@ -237,7 +237,7 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
     here = staged_links.c
     joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == here.pair_id)
     if connection.scalar(select(func.count()).select_from(joined)) != expected:
-        raise PairMissingError("a pair that was aligned is not stored any more: align the others again")
+        raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
     moved = connection.scalar(
         select(here.pair_id)
         .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == here.pair_id))
@@ -246,7 +246,7 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
     )
     if moved is not None:
         raise PairMovedError(
-            f"pair {moved} was aligned by another process meanwhile: end one of them, and let the other start again"
+            f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
         )
 
 
@@ -272,7 +272,8 @@ def _add(
     ).one_or_none()
     if wrong is not None:
         raise CountError(
-            f"{table} would get the row {tuple(wrong)}: it is out of step with the links: run `hierogram verify`"
+            f"{table} would get the inconsistent row {tuple(wrong)}: its counts do not match the links: run "
+            "`hierogram verify`"
         )
     empty = " AND ".join(f"{count} = 0" for count in counts)
     writing.connection.execute(

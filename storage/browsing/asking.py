@@ -29,10 +29,10 @@ MOST_BYTES = 16 << 20
 MOST_CELLS = 50_000
 """Maximum number of values on a page."""
 OFF = (
-    "asking is off: on Postgres it needs a role of its own, so that no question can hold locks or sessions of the"
-    " daemon: make one as docs/pages.md says, and name it by sql_url in the section [http]"
+    "SQL queries are disabled: on Postgres they require a separate role, so that they cannot block the daemon: create "
+    "it as described in docs/pages.md and set sql_url in [http]"
 )
-WRONG = "asking is off: sql_url in the section [http] is not the URL of a Postgres database, see docs/pages.md"
+WRONG = "SQL queries are disabled: sql_url in [http] must be the URL of a Postgres database, see docs/pages.md"
 
 _START_SECONDS = 30.0
 _CONNECT_SECONDS = "10"
@@ -111,17 +111,17 @@ class Asker:
             raise QuestionError(self.refusal)
         statement = question.strip().rstrip(";").strip()
         if not statement:
-            raise QuestionError("there is no question: write a SELECT")
+            raise QuestionError("empty query: write a SELECT")
         if len(statement) > LONGEST_QUESTION or "\0" in statement:
-            raise QuestionError(f"a question is a text of {LONGEST_QUESTION:,} characters at most")
+            raise QuestionError(f"the query must have up to {LONGEST_QUESTION:,} characters and no NUL")
         child = self._take() or self._child()
         try:
             with closing(child):
                 return self._answer(child, statement, seconds, limit, cells, size)
         except ChildError as error:
             raise QuestionError(
-                f"the process that answered has ended: a question may take {questions.MEMORY_MB} MB of memory:"
-                " ask for less"
+                f"the query process died, probably because the query exceeded {questions.MEMORY_MB} MB of memory: "
+                "select less"
             ) from error
         finally:
             self._prepare()
@@ -153,11 +153,11 @@ class Asker:
                     assert isinstance(piece, bytes)
                     kept.write(piece)
                     check_time()
-            raise AssertionError("an answer has an end")
+            raise AssertionError("a result is read only once")
         except BaseException as error:
             kept.close()
             if isinstance(error, OSError):
-                raise StoreUnavailableError(f"the answer cannot be kept: {error.strerror or error}") from error
+                raise StoreUnavailableError(f"the result cannot be stored: {error.strerror or error}") from error
             raise
 
     def close(self) -> None:

@@ -90,8 +90,20 @@ def first_damaged(look: Look, limit: int) -> list[dict[str, Any]]:
     return look.records("SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :most", most=limit)
 
 
+def last_changes(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the last events on rules, newest first, among the last few thousand events."""
+    return look.records(
+        f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, number
+  FROM events
+ WHERE id > (SELECT last_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+
+
 def last_failed_files(look: Look, limit: int) -> list[dict[str, Any]]:
-    """Return the last inputs of the spool that were set apart, newest first."""
+    """Return the last inputs of the spool that failed, newest first."""
     return look.records(
         """SELECT at, corpus, file, path, reason
   FROM failed_files

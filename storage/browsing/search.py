@@ -85,7 +85,7 @@ USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"
 ORDERS = {USE: "most used first", PROBABILITY: "most probable first", SURPRISE: "least probable first"}
 
 PART, WHOLE = "part", "whole"
-MATCHES = {PART: "the rule holds the phrase", WHOLE: "the side is the phrase and nothing else"}
+MATCHES = {PART: "the side contains the phrase", WHOLE: "the side is exactly the phrase"}
 
 _WORD_ID = re.compile(r":(\w*word\d+)_id\b")
 _MOST_LABELS = 5_000
@@ -101,15 +101,15 @@ _COLUMNS = "id, source, target, count, expected_uses, expected_uses_variance, le
 class Query:
     """Search: side, filters and order."""
 
-    side: Annotated[str, Option("Side of the rule", values={SOURCE: "", TARGET: ""})] = SOURCE
-    match: Annotated[str, Option("What matches", values=MATCHES)] = PART
+    side: Annotated[str, Option("Side to search", values={SOURCE: "", TARGET: ""})] = SOURCE
+    match: Annotated[str, Option("Match", values=MATCHES)] = PART
     order: Annotated[str, Option("Order", values=ORDERS)] = USE
     min_count: Annotated[
-        int | None, Option("Expected uses of the rule, at least; by surprise 1 unless told otherwise.", min=0)
+        int | None, Option("Minimum expected uses. The default is 1 if the order is by surprise.", min=0)
     ] = None
-    max_scope: Annotated[int | None, Option("Scope of the rule, at most.", min=0)] = None
-    corpus: Annotated[str | None, Option("Only rules that pairs of this corpus use.", metavar="NAME")] = None
-    limit: Annotated[int, Option("Rules to show, at most.", min=1)] = 20
+    max_scope: Annotated[int | None, Option("Maximum scope.", min=0)] = None
+    corpus: Annotated[str | None, Option("Show only rules used by pairs of this corpus.", metavar="NAME")] = None
+    limit: Annotated[int, Option("Maximum number of rules.", min=1)] = 20
 
 
 @dataclass(frozen=True, slots=True)

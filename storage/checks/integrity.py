@@ -39,14 +39,14 @@ _NOTED_AT_ONCE = 1 << 20
 
 # Problems, and the queries that find their rows; the first column names a row.
 _OFFENDERS = {
-    "pairs without their corpus": """
+    "pairs without a corpus": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = p.corpus_id)""",
-    "pairs without their ingest batch, or in another corpus than it": """
+    "pairs without an ingest batch, or in a different corpus than their batch": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE NOT EXISTS (SELECT 1 FROM ingest_batches AS b
                             WHERE b.id = p.batch_id AND b.corpus_id = p.corpus_id)""",
-    "derivations without their pair": """
+    "derivations without a pair": """
         SELECT d.pair_id FROM derivations AS d
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = d.pair_id)""",
     "pairs whose state and derivation disagree (a pair has one unless it is waiting or unaligned)": """
@@ -59,30 +59,30 @@ _OFFENDERS = {
     "pairs that the aligner has aligned without links": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE p.aligned_by = 'aligner' AND NOT EXISTS (SELECT 1 FROM pair_links AS l WHERE l.pair_id = p.id)""",
-    "links without their pair, or of one without an alignment": """
+    "links without a pair, or of a pair without an alignment": """
         SELECT l.pair_id FROM pair_links AS l LEFT JOIN sentence_pairs AS p ON p.id = l.pair_id
          WHERE p.id IS NULL OR p.state = 'unaligned'""",
-    "human links beyond their pair's words, or of pairs that are not noted as corrected": """
+    "human links out of range, or of pairs missing from the table corrections": """
         SELECT h.pair_id FROM human_links AS h
           LEFT JOIN sentence_pairs AS p ON p.id = h.pair_id LEFT JOIN corrections AS c ON c.pair_id = h.pair_id
          WHERE p.id IS NULL OR c.pair_id IS NULL OR h.source < 0 OR h.source >= p.source_length
             OR h.target < 0 OR h.target >= p.target_length""",
-    "pairs that are noted as corrected, with no human links and nothing left to do": """
+    "superfluous rows in the table corrections, without human links and pending work": """
         SELECT c.pair_id FROM corrections AS c
          WHERE c.done > c.asked OR (c.done = c.asked
            AND NOT EXISTS (SELECT 1 FROM human_links AS h WHERE h.pair_id = c.pair_id))""",
-    "pairs whose alignment does not keep to their human links": """
+    "pairs whose alignment contradicts their human links": """
         SELECT h.pair_id FROM human_links AS h
           JOIN corrections AS c ON c.pair_id = h.pair_id JOIN sentence_pairs AS p ON p.id = h.pair_id
          WHERE c.done = c.asked AND h.fixed <> (' ' || p.alignment || ' '
           LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
-    "rules without any count, or with a negative one": """
+    "rules without a positive count, or with a negative count": """
         SELECT id FROM rules
          WHERE count < 0 OR expected_uses < 0 OR minimal_uses < 0 OR count + expected_uses + minimal_uses = 0""",
-    "ingest batches without their corpus": """
+    "ingest batches without a corpus": """
         SELECT b.id FROM ingest_batches AS b
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = b.corpus_id)""",
-    "ingest batches whose accepted pairs are not those stored and withdrawn": """
+    "ingest batches whose number of accepted pairs differs from stored plus withdrawn pairs": """
         SELECT b.id FROM ingest_batches AS b
           LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
             ON p.batch_id = b.id
@@ -90,26 +90,26 @@ _OFFENDERS = {
                       WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
             ON w.batch_id = b.id
          WHERE b.accepted <> coalesce(p.pairs, 0) + coalesce(w.pairs, 0)""",
-    "withdrawn pairs that are still there, or requests for pairs that are not": """
+    "withdrawn pairs that are still stored, or pending withdrawals of missing pairs": """
         SELECT w.pair_id FROM withdrawals AS w LEFT JOIN sentence_pairs AS p ON p.id = w.pair_id
          WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
-    "pairs whose derivation and time of resampling disagree (each has both or none)": """
+    "pairs with only one of derivation and position of resampling": """
         SELECT d.pair_id FROM derivations AS d
          WHERE NOT EXISTS (SELECT 1 FROM resampled AS v WHERE v.pair_id = d.pair_id)
         UNION ALL SELECT v.pair_id FROM resampled AS v
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
-    "scores of pairs that are gone": """
+    "scores of missing pairs": """
         SELECT s.pair_id FROM pair_scores AS s
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = s.pair_id)""",
-    "restarts of pairs that are gone": """
+    "restarts of missing pairs": """
         SELECT r.pair_id FROM restarts AS r
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",
-    "ingest batches with more rejected lines than they count": """
+    "ingest batches with more stored rejected lines than rejected lines counted": """
         SELECT b.id FROM ingest_batches AS b
           JOIN (SELECT batch_id, sum(last_line - line + 1) AS kept FROM rejected_lines GROUP BY batch_id) AS r
             ON r.batch_id = b.id
          WHERE r.kept > b.rejected""",
-    "corpora whose total of pairs is not the number stored": """
+    "corpora whose total differs from the number of their stored pairs": """
         SELECT c.name FROM corpora AS c
           LEFT JOIN (SELECT corpus_id, count(*) AS pairs FROM sentence_pairs GROUP BY corpus_id) AS p
             ON p.corpus_id = c.id
@@ -156,7 +156,7 @@ def file_damage(connection: Connection) -> list[str]:
         found += connection.execute(text("PRAGMA integrity_check")).scalars()
     except DatabaseError as error:
         found.append(str(error.orig))
-    return [f"SQLite finds the file damaged: {line}" for line in found if line != "ok"]
+    return [f"SQLite reports a damaged file: {line}" for line in found if line != "ok"]
 
 
 def _wrong_rows(connection: Connection) -> Iterator[str]:
@@ -189,10 +189,10 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
     state = asdict(read_state(connection))
     for name, number in counted_totals(connection).items():
         if state[name] != number:
-            yield f"store_state says {name} = {state[name]}, the rows say {number}"
+            yield f"store_state.{name} is {state[name]}, but should be {number}"
     for name, number in largest_ids(connection).items():
         if state[name] < number:
-            yield f"store_state says {name} = {state[name]}, but {number} is given out"
+            yield f"store_state.{name} is {state[name]}, but id {number} is in use"
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
@@ -383,18 +383,18 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
 def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) -> Iterator[str]:
     """Compare the vocabulary with the pairs, and the indexes of rules and pairs with these."""
     miscounted, missing, unfolded = word_differences(connection)
-    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
-    yield from _line("words of pairs that the vocabulary lacks", [f"{token} ({side})" for side, token, _ in missing])
-    yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
     yield from _line(
-        "pairs have another identity than their content or external id gives", wrong_identities(connection)
+        "words whose count differs from their occurrences in the pairs", [name for _, name, _ in miscounted]
     )
+    yield from _line("words of pairs missing from the vocabulary", [f"{token} ({side})" for side, token, _ in missing])
+    yield from _line("words with a wrong folded form", [name for _, name, _ in unfolded])
+    yield from _line("pairs whose identity does not match their content or external id", wrong_identities(connection))
     wrong = index_differences(connection, hear)
-    yield from _line("rules are gone, but their words are still noted", wrong.orphans)
-    yield from _line("rules have other words noted than they hold", wrong.wrong)
-    yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))
-    yield from _line("rules are not found by their keys", wrong.unfound)
-    yield from _line("rules are found by keys, but are gone or have others", wrong.gone)
+    yield from _line("deleted rules that are still in the word index", wrong.orphans)
+    yield from _line("rules indexed under wrong words", wrong.wrong)
+    yield from _line("blocks of pairs indexed under wrong words", wrong_blocks(connection))
+    yield from _line("rules missing from the key index", wrong.unfound)
+    yield from _line("key index entries of deleted rules, or with wrong keys", wrong.gone)
 
 
 def _line(what: str, names: Sequence[object]) -> Iterator[str]:

@@ -24,7 +24,7 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
     """
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
-        raise StoreError("only SQLite stores are copied to a file: use pg_dump for one on Postgres")
+        raise StoreError("only SQLite stores can be copied to a file: use pg_dump for a store on Postgres")
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}.tmp")
     try:
         temporary.open("xb").close()
@@ -64,14 +64,11 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
 
 
 def _failed(target: Path, error: Exception) -> str:
-    return f"{target}: the backup cannot be written ({error}): nothing was written"
+    return f"{target}: the backup cannot be written: {error}"
 
 
 def _damaged(how: str) -> str:
-    return (
-        f"the store's file is damaged, and so would be its backup ({how}): nothing was written; "
-        "go back to a backup from before"
-    )
+    return f"the file of the store is damaged ({how}), so no backup was written: restore an older backup"
 
 
 def _sync(path: Path) -> None:

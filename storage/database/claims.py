@@ -93,7 +93,8 @@ class Leases(Access):
                     .values(
                         state="failed",
                         finished_at=now(),
-                        error=f"process {claim.pid} on {claim.host} ended before it was done: offer the input again",
+                        error=f"process {claim.pid} on {claim.host} died before the end of the input: ingest the "
+                        "input again",
                     )
                 )
                 release_batch(connection, batch_id)
@@ -207,8 +208,8 @@ def _enter(connection: Connection, name: str, command: str, seconds: float) -> s
 
 def _held(claim: Claim, url: str) -> StoreHeldError:
     return StoreHeldError(
-        f"{url}: `{claim.command}` (process {claim.pid} on {claim.host}, since {claim.since:%Y-%m-%d %H:%M:%S} UTC) "
-        "writes this store's grammar, and only one may: end it first"
+        f"{url}: the grammar is being written by `{claim.command}` (process {claim.pid} on {claim.host}, since "
+        f"{claim.since:%Y-%m-%d %H:%M:%S} UTC): stop that process first"
     )
 
 
@@ -220,8 +221,7 @@ def _lease(connection: Connection) -> Claim | None:
 def _lost(claim: Claim | None) -> LeaseLostError:
     by = "" if claim is None else f" to `{claim.command}` (process {claim.pid} on {claim.host})"
     return LeaseLostError(
-        f"the claim on the store's grammar is lost{by}, because it was not renewed in time: nothing was written, "
-        "start again"
+        f"lost the lease on the grammar{by}, because it was not renewed in time; nothing was written: start again"
     )
 
 

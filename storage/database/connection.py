@@ -55,8 +55,7 @@ _STATES_OF_VALUES = ("22", "23", "54")
 _PLACE = "hierogram_place"
 _READ_ONLY = "hierogram_read_only"
 _CANNOT_WRITE = (
-    "this user may not write the store's file, or its folder, which holds its log: copy the file into a folder of your "
-    "own, or change the permissions"
+    "the file of the store and its folder must be writable for this user: change the permissions, or copy the file"
 )
 _READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = LOCK_SECONDS
@@ -93,12 +92,12 @@ def parse_url(text: str) -> URL:
         backend = ""
     if backend == SQLITE:
         if not url.database or url.database == ":memory:":
-            raise StoreUrlError(f"a store needs a file, {text!r} names none: say sqlite:///grammar.db")
+            raise StoreUrlError(f"{text!r} has no file name: expected a URL such as sqlite:///grammar.db")
         for name in url.query:
             if name != CACHE:
-                raise StoreUrlError(f"unknown parameter {name!r} in the store's URL: SQLite stores have {CACHE}")
+                raise StoreUrlError(f"unknown parameter {name!r} in the URL of the store: expected {CACHE}")
         if not _cache_of(url).isdecimal() or int(_cache_of(url)) < 1:
-            raise StoreUrlError(f"{text!r}: {CACHE} is a number of megabytes, 1 or more, as in ?{CACHE}=64")
+            raise StoreUrlError(f"{text!r}: {CACHE} must be a number of megabytes >= 1, such as ?{CACHE}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
         url = url.set(drivername="postgresql+psycopg")
@@ -106,7 +105,8 @@ def parse_url(text: str) -> URL:
         return url
     shown = re.sub(r"(//[^/:@]*:)[^@]*@", r"\1***@", text)
     raise StoreUrlError(
-        f"{shown!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
+        f"{shown!r} is not a store: expected sqlite:///grammar.db, postgresql://user@host/database, or a path ending "
+        "in .db"
     )
 
 
@@ -130,9 +130,7 @@ def make_engine(url: URL) -> Engine:
     """Return an engine for the transactions of this module. Opens no connection."""
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-            raise StoreUnavailableError(
-                f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.35 or later"
-            )
+            raise StoreUnavailableError(f"{shown_url(url)}: SQLite >= 3.35 is required, got {sqlite3.sqlite_version}")
         return _make_sqlite_engine(url)
     give_postgres_options()
     arguments, settings = connection_arguments(url), transaction_settings(url)
@@ -187,15 +185,15 @@ class _Place:
             found, index = self._found, self._found_index
         if present == found:
             return
-        remedy = "put the file back where it was, start again"
+        remedy = "restore the file, and start again"
         if connection is not None and present[0] == found[0] and self._copy_deleted_log(connection, index):
-            remedy = f"start again; what was committed has been copied from it into {self._paths[0]}"
+            remedy = f"and start again; the commits in it were copied into {self._paths[0]}"
         for path, before, now in zip(self._paths, found, present, strict=True):
             if now != before:
-                what = "is gone" if now is None else "is another one"
+                what = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
-                    f"{self._shown}: {path} {what}: it was renamed, replaced or deleted while the store was open, so "
-                    f"nothing is read or written: stop what uses the store, {remedy}"
+                    f"{self._shown}: {path} {what} while the store was open, so the store is not read or written any "
+                    f"more: stop all processes that use it, {remedy}"
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
@@ -382,7 +380,7 @@ def failures_named(url: URL) -> Iterator[None]:
     except OverflowError as error:
         if "SQLite INTEGER" not in str(error):
             raise
-        raise StoreRefusedError(f"{shown_url(url)}: a number is larger than any that a store holds") from error
+        raise StoreRefusedError(f"{shown_url(url)}: a number exceeds the range of 64-bit integers") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] == "psycopg":
             raise _named(url, error) from error
@@ -400,20 +398,20 @@ def _explain(url: URL, error: BaseException) -> str:
     if "database is locked" in text or "lock timeout" in text:
         return _explain_wait(url, "another process")
     if "file is not a database" in text:
-        return f"{shown_url(url)}: the file is not an SQLite database: name another file"
+        return f"{shown_url(url)}: not an SQLite database: use another file"
     if "disk is full" in text or "No space left" in text or "could not extend file" in text:
-        return f"{shown_url(url)}: the disk is full ({text}): make room, nothing that was committed is lost"
+        return f"{shown_url(url)}: the disk is full ({text}): free some space; committed work is not lost"
     if "disk I/O error" in text:
-        return f"{shown_url(url)}: the file cannot be read or written ({text}): is the disk full, or at a limit?"
+        return f"{shown_url(url)}: the file cannot be read or written ({text}): check disk space and quotas"
     if "readonly database" in text or "unable to open database file" in text:
         return f"{shown_url(url)}: {text}: {_CANNOT_WRITE}"
     if "malformed" in text:
-        return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
+        return f"{shown_url(url)}: the file is damaged ({text}): restore a backup"
     return f"{shown_url(url)}: {text}"
 
 
 def _explain_wait(url: URL, who: str) -> str:
-    return f"{shown_url(url)}: {who} has been writing for over {_BUSY_SECONDS} s: try again when it is done"
+    return f"{shown_url(url)}: locked by {who} for more than {_BUSY_SECONDS} s: try again later"
 
 
 @contextmanager

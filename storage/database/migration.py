@@ -37,7 +37,7 @@ def check_schema(engine: Engine) -> str:
     """
     url = shown_url(engine.url)
     file = sqlite_file(engine.url)
-    missing = f"there is no store at {url}: make one with `hierogram init`, or `hierogram ingest` into it"
+    missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"
     if file is not None and not file.exists():
         raise StoreMissingError(missing)
     with reading(engine) as connection:
@@ -46,13 +46,13 @@ def check_schema(engine: Engine) -> str:
         raise StoreMissingError(missing)
     if revision not in REVISIONS:
         raise StoreError(
-            f"the store at {url} has schema {revision}, which this version of hierogram does not know "
-            f"(it knows up to {REVISIONS[-1]}): use the newer version that made it"
+            f"the store at {url} has schema {revision}, but this version of hierogram supports schemas up to "
+            f"{REVISIONS[-1]}: use a newer version"
         )
     if revision != REVISIONS[-1]:
         raise SchemaOutdatedError(
-            f"the store at {url} has schema {revision}, this version of hierogram needs {REVISIONS[-1]}: "
-            "run `hierogram init --upgrade` (keep a copy of the store until it is done)"
+            f"the store at {url} has schema {revision}, but this version of hierogram requires {REVISIONS[-1]}: back "
+            "up the store and run `hierogram init --upgrade`"
         )
     return revision
 
@@ -78,7 +78,8 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
             if encoding != "UTF8":
                 raise StoreUnavailableError(
-                    f"{shown_url(engine.url)}: the database's encoding is {encoding}: make one with ENCODING 'UTF8'"
+                    f"{shown_url(engine.url)}: the encoding of the database must be UTF8, got {encoding}: create one "
+                    "with ENCODING 'UTF8'"
                 )
         yield connection
 

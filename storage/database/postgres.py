@@ -36,7 +36,7 @@ _DEFAULTS = {
 _SETTINGS = {"timezone": "UTC", "jit": "off", "lock_timeout": f"{LOCK_SECONDS}s"}
 _RESERVED = {
     "client_encoding": "is always utf8",
-    "replication": "is not for stores",
+    "replication": "is not supported",
     "timezone": "is always UTC",
 }
 _OFF = ("0", "none")
@@ -53,19 +53,19 @@ def check_parameters(url: URL) -> None:
     for name, value in url.query.items():
         if name not in known:
             raise StoreUrlError(
-                f"unknown parameter {name!r} in the store's URL: use those of libpq (sslmode, connect_timeout, "
-                f"options, …) and {PREPARE}"
+                f"unknown parameter {name!r} in the URL of the store: expected {PREPARE} or a parameter of libpq "
+                "(sslmode, connect_timeout, options, …)"
             )
         if name in _RESERVED:
-            raise StoreUrlError(f"parameter {name!r} in the store's URL: {name} {_RESERVED[name]}")
+            raise StoreUrlError(f"parameter {name!r} in the URL of the store: {name!r} {_RESERVED[name]}")
         # Several hosts may be given one by one.
         if not isinstance(value, str) and name not in ("host", "port"):
-            raise StoreUrlError(f"parameter {name!r} is given {len(value)} times in the store's URL")
+            raise StoreUrlError(f"parameter {name!r} is repeated {len(value)} times in the URL of the store")
     prepare = str(url.query.get(PREPARE, "0"))
     if prepare.lower() not in _OFF and not prepare.isdecimal():
         raise StoreUrlError(
-            f"{PREPARE} in the store's URL must be a number of executions, or 0 for no prepared statements, "
-            f"got {prepare!r}"
+            f"{PREPARE} in the URL of the store must be a number of executions, or 0 for no prepared statements, got "
+            f"{prepare!r}"
         )
     _given_settings(url)
 
@@ -120,10 +120,10 @@ def _given_settings(url: URL) -> dict[str, str]:
         found = _SETTING.fullmatch(text)
         if found is None:
             raise StoreUrlError(
-                f"options in the store's URL must be settings such as -c search_path=news, got {word!r}"
+                f"options in the URL of the store must be settings such as -c search_path=news, got {word!r}"
             )
         name = found[1].replace("-", "_").lower()
         if name in _RESERVED:
-            raise StoreUrlError(f"options in the store's URL: {name} {_RESERVED[name]}")
+            raise StoreUrlError(f"options in the URL of the store: {name} {_RESERVED[name]}")
         settings[name] = found[2]
     return settings

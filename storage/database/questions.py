@@ -68,7 +68,7 @@ SELECT rolsuper,
 
 def too_slow(seconds: float) -> SlowQueryError:
     """Return the error of an answer that exceeds its time limit."""
-    return SlowQueryError(f"the answer takes more than {seconds:g} s, so it was ended: ask for less")
+    return SlowQueryError(f"the query was canceled after {seconds:g} s: select less")
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
@@ -136,9 +136,7 @@ def answer(
     except QuestionError:
         raise
     except MemoryError as error:
-        raise QuestionError(
-            f"this needs more memory than a question may take ({MEMORY_MB} MB): ask for less at a time"
-        ) from error
+        raise QuestionError(f"the query exceeds {MEMORY_MB} MB of memory: select less") from error
     except Exception as error:
         # Driver errors about a question are for the user who asked it.
         raise too_slow(seconds) if getattr(error, "sqlstate", None) == "57014" else _refused(error) from error
@@ -166,7 +164,7 @@ def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     yield ()
     cursor = connection.execute(statement)
     if cursor.description is None:
-        raise QuestionError("this asks for nothing: write a SELECT")
+        raise QuestionError("not a query: write a SELECT")
     yield [str(column[0]) for column in cursor.description or ()]
     yield from cursor
 
@@ -192,7 +190,9 @@ def _rows_of_postgres(
         superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
         if not own_role and (superuser or functions):
             may = "is a superuser" if superuser else f"may execute {functions}"
-            raise QuestionError(f"asking is off: the role of sql_url {may}: make it as docs/pages.md says")
+            raise QuestionError(
+                f"SQL queries are disabled: the role of sql_url {may}: create it as described in docs/pages.md"
+            )
         yield ()
         # Binary results make psycopg use the extended protocol, which takes one statement and no more.
         cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), binary=True)
@@ -237,5 +237,5 @@ def _refused(error: Exception) -> QuestionError:
     first = getattr(getattr(error, "diag", None), "message_primary", None)
     text = str(first or error).strip()
     if "not authorized" in text:
-        return QuestionError(f"the database refuses this: only SELECT is allowed here, and it changes nothing ({text})")
-    return QuestionError(f"the database says: {text}")
+        return QuestionError(f"only SELECT without side effects is allowed ({text})")
+    return QuestionError(f"database error: {text}")

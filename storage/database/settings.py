@@ -30,18 +30,18 @@ def read_settings(connection: Connection) -> Settings:
 _KINDS: dict[str, Any] = get_type_hints(Settings)
 
 _JSON = {
-    str: (str, "a text"),
+    str: (str, "a string"),
     bool: (bool, "true or false"),
     float: (int | float, "a number"),
     int: (int, "a whole number"),
-    tuple[str, ...]: (list, "a list of texts"),
+    tuple[str, ...]: (list, "a list of strings"),
 }
 """JSON types of values, and their names."""
 
 
 def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
     if name not in stored:
-        raise StoreError(f"table settings: {name} is missing: it was there when the store was made")
+        raise StoreError(f"table settings: {name} is missing")
     try:
         value: Any = json.loads(stored[name])
     except ValueError as error:
@@ -49,7 +49,7 @@ def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
     in_json, named = _JSON[kind]
     fits = isinstance(value, in_json) and (kind is bool or not isinstance(value, bool))
     if not fits or (isinstance(value, list) and not all(isinstance(part, str) for part in value)):
-        raise StoreError(f"table settings: {name} is {value!r}, but has to be {named}")
+        raise StoreError(f"table settings: {name} must be {named}, got {value!r}")
     return tuple(value) if isinstance(value, list) else float(value) if kind is float else value
 
 

@@ -58,7 +58,9 @@ class StoreState:
     def count_pairs(self, state: str, number: int) -> None:
         """Add to the number of pairs in a state; raises `StoreError` for an unknown state."""
         if state not in self.pairs():
-            raise StoreError(f"{state!r} is no state of a pair: say {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}")
+            raise StoreError(
+                f"unknown state of a pair {state!r}: expected {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}"
+            )
         setattr(self, state, getattr(self, state) + number)
 
     def pairs(self) -> dict[str, int]:

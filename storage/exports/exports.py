@@ -128,7 +128,7 @@ class Exports(Access):
                 .values(finished_at=now(), state=state, error=error, **columns)
             )
             if changed.rowcount != 1:
-                raise StoreError(f"export {export_id} is not recorded: begin with record_export")
+                raise StoreError(f"export {export_id} not found: call record_export first")
             _append_event(writing, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:
@@ -141,7 +141,9 @@ class Exports(Access):
                     writing.connection.execute(
                         update(exports)
                         .where(exports.c.id == export_id)
-                        .values(finished_at=now(), state=FAILED, error="its process ended before it was done")
+                        .values(
+                            finished_at=now(), state=FAILED, error="the process died before the export was finished"
+                        )
                     )
                     closed.append(export_id)
                     _append_event(writing, export_id)

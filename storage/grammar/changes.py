@@ -145,9 +145,9 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
         row = int(negative[0])
         [source], [target] = changed.sides(writing, negative[:1])
         raise CountError(
-            f"the counts of rule {f'{source} ||| {target}'!r} would become {after.counts[row]}, of expected uses "
-            f"{after.expected[row]:g} and of minimal ones {after.minimal[row]}: they are out of step with the "
-            f"derivations: run `hierogram verify`"
+            f"the rule {f'{source} ||| {target}'!r} would have count {after.counts[row]}, expected_uses "
+            f"{after.expected[row]:g} and minimal_uses {after.minimal[row]}, which do not match the derivations: run "
+            "`hierogram verify`"
         )
     state = writing.state
     known, used = before.ids > 0, after.used()

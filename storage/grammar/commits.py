@@ -68,7 +68,7 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
             .outerjoin(sentence_pairs, sentence_pairs.c.id == given.pair_id)
             .where(sentence_pairs.c.id.is_(None))
         )
-        raise PairMissingError(f"pair {missing} has a new derivation and is not stored")
+        raise PairMissingError(f"pair {missing} has a new derivation, but is not stored")
     moved = connection.execute(
         select(given.pair_id, given.since, sentence_pairs.c.sweep)
         .join(sentence_pairs, sentence_pairs.c.id == given.pair_id)
@@ -77,8 +77,8 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
     ).one_or_none()
     if moved is not None:
         raise PairMovedError(
-            f"pair {moved.pair_id} was read at sweep {moved.since} and is at sweep {moved.sweep} by now: another "
-            "process is learning on this store: end one of them, and let the other start again"
+            f"pair {moved.pair_id} was read at sweep {moved.since}, but is at sweep {moved.sweep} now, because "
+            "another process learns on this store: stop one process and restart the other"
         )
     for state, number in before:
         totals.count_pairs(state, -number)
@@ -148,8 +148,8 @@ def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
     )
     if not offered == ids == pairs == stored == known:
         raise RekeyError(
-            f"new keys must cover the stored rules one to one: {stored} rules are stored, {offered} keys "
-            f"were given, {known} of them for a stored rule; {pairs} keys are different: try another salt"
+            f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {known} "
+            f"of them for a stored rule and {pairs} distinct: try another salt"
         )
     connection.execute(
         update(rules)

@@ -93,7 +93,9 @@ def _ids_of(connection: Connection, side: str, tokens: Iterable[str]) -> Mapping
     found = known_words(connection, side, wanted)
     missing = [token for token in wanted if token not in found]
     if missing:
-        raise StoreError(f"the {side} word {missing[0]!r} of a pair is not in the vocabulary: run `hierogram verify`")
+        raise StoreError(
+            f"the {side} word {missing[0]!r} of a pair is missing from the vocabulary: run `hierogram verify`"
+        )
     return found
 
 

@@ -234,7 +234,7 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
         .where(ingest_batches.c.id == batch_id)
     ).one_or_none()
     if row is None:
-        raise StoreError(f"ingest batch {batch_id} does not exist: begin one first")
+        raise StoreError(f"ingest batch {batch_id} not found: begin one first")
     if row.state != RUNNING:
         raise StoreError(f"ingest batch {batch_id} is already {row.state}: begin another one")
     return row.id, row.name, row.origin
@@ -261,7 +261,7 @@ def _sort_out(
             earlier = fresh.get(identity)
             if earlier is None:
                 if _has_long_token((source, target, pairs.external_ids[k] or "")):
-                    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+                    message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes"
                     refused.append(_refused(pairs, k, "token-too-long", message))
                 else:
                     fresh[identity] = k
@@ -272,7 +272,8 @@ def _sort_out(
             duplicates += 1
         else:
             message = (
-                f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
+                f"external id {pairs.external_ids[k]!r} already exists in this corpus with different content, which "
+                "was kept"
             )
             refused.append(_refused(pairs, k, "external-id-conflict", message))
     return list(fresh.values()), duplicates, refused
@@ -331,7 +332,9 @@ def save_request(writing: Writing, request: RequestRow, since: int | None) -> No
     if since is None:
         known = writing.connection.scalar(select(requests.c.key).where(requests.c.key == request.key))
         if known is not None:
-            raise RequestMovedError(f"the request {request.key!r} is being taken in by someone else: try again later")
+            raise RequestMovedError(
+                f"the request {request.key!r} is being ingested by another process: try again later"
+            )
         writing.connection.execute(insert(requests).values(**values, started_at=now()))
         return
     changed = writing.connection.execute(
@@ -340,7 +343,7 @@ def save_request(writing: Writing, request: RequestRow, since: int | None) -> No
         .values(values)
     )
     if changed.rowcount != 1:
-        raise RequestMovedError(f"the request {request.key!r} is being taken in by someone else: try again later")
+        raise RequestMovedError(f"the request {request.key!r} is being ingested by another process: try again later")
 
 
 IDENTITY_BYTES = 16

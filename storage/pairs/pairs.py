@@ -111,7 +111,7 @@ class Pairs(Access):
         with self._reading() as connection:
             by_state = read_state(connection).pairs()
             if states is not None and not by_state.keys() >= set(states):
-                raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
+                raise StoreError(f"unknown state of a pair: {', '.join(set(states) - by_state.keys())}")
             return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
     def lag(self) -> LagRow:

@@ -85,7 +85,7 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
     sweeps = {row.id: row.sweep for row in here}
     for row in rows:
         if sweeps.get(row.id) != row.sweep:
-            raise PairMovedError(f"pair {row.id} has been sampled or withdrawn by another process since it was read")
+            raise PairMovedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
         writing.state.count_pairs(row.state, -1)
     leaving = "SELECT id FROM staged_ids"
     for corpus_id, number in connection.execute(

@@ -111,16 +111,16 @@ EventKind = Literal[
     EXPORT_FAILED, LOOP_FAILED,
 ) = get_args(EventKind)  # fmt: skip
 EVENT_KINDS = {
-    RULE_NEW: "a rule is expected to be used eight times or more",
-    RULE_GONE: "one that was is expected to be used less than four times",
-    RULE_MOVED: "its expected uses have moved by more than twice the error, and by a tenth",
-    RULES_CHANGED: "so many rules in one commit that they are only counted",
-    PAIRS_REJECTED: "lines of an input could not be stored",
+    RULE_NEW: "a rule reached eight expected uses",
+    RULE_GONE: "a reported rule fell below four expected uses",
+    RULE_MOVED: "the expected uses of a reported rule changed by more than 10 % and twice their error",
+    RULES_CHANGED: "number of changed rules in a commit with too many to list",
+    PAIRS_REJECTED: "lines of an input were rejected",
     PAIRS_DAMAGED: "pairs are damaged in the store, and were set aside until they are repaired",
-    FILE_FAILED: "a file of the spool could not be read, and was set apart",
-    EXPORT_DONE: "an export is written",
-    EXPORT_FAILED: "an export has failed",
-    LOOP_FAILED: "a loop of the daemon has failed",
+    FILE_FAILED: "a spool file could not be ingested and was moved to `failed/`",
+    EXPORT_DONE: "an export was written",
+    EXPORT_FAILED: "an export failed",
+    LOOP_FAILED: "a loop of the daemon failed",
 }
 
 
@@ -128,7 +128,7 @@ EVENT_KINDS = {
 class Event:
     """A change of the store. `id` increases in commit order; fields that do not apply to the kind are None.
 
-    `error` is the Monte-Carlo standard error of the difference of a rule's expected uses. `number` is a number of
+    `error` is the Monte Carlo standard error of the difference of a rule's expected uses. `number` is a number of
     lines or rules. `detail` contains the other values by name.
     """
 

@@ -55,51 +55,51 @@ class Settings:
     if words are not segmented.
     """
 
-    model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
-    discount: Annotated[float, Option("Pitman-Yor discount d, 0 ≤ d < 1.", min=0, below=1)] = 0.5
-    strength: Annotated[float, Option("Strength α > 0 of the prior.", above=0, below=INFINITY)] = 5.0
+    model: Annotated[str, Option("Rule model", values={PITMAN_YOR: "one process per rule length", DIRICHLET: ""})] = (
+        PITMAN_YOR
+    )
+    discount: Annotated[float, Option("Pitman-Yor discount d.", min=0, below=1)] = 0.5
+    strength: Annotated[float, Option("Strength α of the prior.", above=0, below=INFINITY)] = 5.0
     rate: float = 2.0
-    span_limit: Annotated[int, Option("Phrases of more words than this are always cut (0: no limit).", min=0)] = 7
-    seed: Annotated[int, Option("Seed of all randomness.", min=0, max=LARGEST_SEED)] = 1
+    span_limit: Annotated[int, Option("Always cut phrases of more than N words; 0: no limit.", min=0)] = 7
+    seed: Annotated[int, Option("Random seed.", min=0, max=LARGEST_SEED)] = 1
     round_sweeps: int = 10
     schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = STRATIFIED
     sweeps_per_level: int = 10
     levels: int = 7
     burn_in: Annotated[
-        int, Option("Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees.", min=1)
+        int, Option("Sweeps at T = 1 until a new pair is settled. Not for the schedule `paper` and for trees.", min=1)
     ] = 10
     type_moves: Annotated[
         int,
         Option(
-            "Type-based moves after a sweep at T = 1; of a Dirichlet process.",
+            "Type-based moves after each sweep at T = 1, for a Dirichlet process.",
             min=0,
             max=MOST_TYPE_MOVES,
         ),
     ] = 0
-    max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", min=1, max=LONGEST_SIDE)] = 200
+    max_tokens: Annotated[
+        int, Option("Maximum number of tokens per side; longer pairs are rejected.", min=1, max=LONGEST_SIDE)
+    ] = 200
     key_salt: int = 0
-    grammar: Annotated[
-        str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys(), flags=("--kind",))
-    ] = SYNCHRONOUS
-    base: Annotated[
-        str, Option("Base distribution of a tree grammar's fragments", values={UNIFORM: "P_M", PCFG: "P_C"})
-    ] = PCFG
+    grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS
+    base: Annotated[str, Option("Base distribution of tree fragments", values={UNIFORM: "P_M", PCFG: "P_C"})] = PCFG
     start: str = JOINED
     temperature: float = 5.0
-    annealing: Annotated[int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", min=1)] = 200
+    annealing: Annotated[int, Option("Sweeps in which a new tree or pair is annealed to T = 1.", min=1)] = 200
     languages: Annotated[
         tuple[str, ...],
         Option(
-            "Languages of source and target, as in fr,en; pairs of others are refused then.",
-            metavar="SRC,TGT", shown="not known",
+            "Source and target language, such as fr,en. Input in other languages is refused.",
+            metavar="SRC,TGT", shown="unknown",
         ),
     ] = ()  # fmt: skip
-    tokenize: Annotated[bool, Option("Divide what comes without links into tokens, by the languages' rules.")] = False
-    case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
-    aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES
+    tokenize: Annotated[bool, Option("Tokenize pairs without links by the rules of the languages.")] = False
+    case: Annotated[str, Option("Treatment of capital letters", values=CASES)] = KEPT
+    aligner: Annotated[str, Option("Aligner of pairs without links", values=ALIGNERS)] = FERTILITIES
     phrase_words: Annotated[
         int,
-        Option("Words of a side that an ITG emits together, at most.", min=1, max=LONGEST_ITG_PHRASE),
+        Option("Maximum number of words per side in an ITG word pair.", min=1, max=LONGEST_ITG_PHRASE),
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
     bpe_merges: tuple[str, ...] = ()

@@ -9,34 +9,43 @@ from hierogram.storage.records import RejectedLine, SweepRecord
 from hierogram.storage.store import Store, open_store
 
 TAMPERING = [
-    ("UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 2", "1 pairs without their corpus: 2"),
-    ("UPDATE sentence_pairs SET batch_id = 77 WHERE id = 2", "pairs without their ingest batch"),
+    ("UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 2", "1 pairs without a corpus: 2"),
+    ("UPDATE sentence_pairs SET batch_id = 77 WHERE id = 2", "pairs without an ingest batch"),
     ("UPDATE sentence_pairs SET state = 'settled' WHERE id = 3", "state and derivation disagree"),
     ("DELETE FROM derivations WHERE pair_id = 1", "state and derivation disagree"),
-    ("UPDATE sentence_pairs SET identity = '\\x00' WHERE id = 2", "1 pairs have another identity than their content"),
-    ("UPDATE sentence_pairs SET external_id = 'c' WHERE id = 2", "or external id gives: 2"),
-    ("UPDATE sentence_pairs SET alignment = '' WHERE id = 2", "have another identity than their content"),
+    (
+        "UPDATE sentence_pairs SET identity = '\\x00' WHERE id = 2",
+        "1 pairs whose identity does not match their content",
+    ),
+    ("UPDATE sentence_pairs SET external_id = 'c' WHERE id = 2", "or external id: 2"),
+    ("UPDATE sentence_pairs SET alignment = '' WHERE id = 2", "whose identity does not match their content"),
     ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: must be < 1, got 99.0"),
     ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: must be one of pitman-yor"),
-    ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored and withdrawn: 1"),
-    ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),
-    ("UPDATE corpora SET pairs = 9", "total of pairs is not the number stored: bible"),
-    ("DELETE FROM rejected_lines", "rejected = 1, the rows say 0"),
-    ("DELETE FROM sweeps", "sweeps = 1, the rows say 0"),
-    ("UPDATE rules SET count = count + 1 WHERE source = 'la'", "rule_tokens = 3, the rows say 4"),
-    ("UPDATE rules SET expected_uses = 9 WHERE source = 'la'", "expected_tokens = 4.0, the rows say 9.0"),
-    ("DELETE FROM rules WHERE source = 'la'", "1 rules are gone, but their words are still noted"),
-    ("DELETE FROM rules WHERE source = 'la'", "1 rules are found by keys, but are gone or have others: 1"),
-    ("UPDATE rules SET key_low = 5 WHERE source = 'la'", "1 rules are not found by their keys: 1"),
-    ("DELETE FROM rule_key_runs", "2 rules are not found by their keys: 1, 2"),
-    ("DELETE FROM rule_words WHERE rule_id = 2", "1 rules have other words noted than they hold: 2"),
-    ("UPDATE rule_words SET word_id = 999 WHERE word_id = 1", "rules have other words noted than they hold"),
-    ("UPDATE vocabulary SET count = 7 WHERE token = 'la'", "words whose count is not their number in the pairs: la"),
-    ("UPDATE vocabulary SET folded = 'LA' WHERE token = 'la'", "words whose folded form is another: la (source)"),
-    ("DELETE FROM vocabulary WHERE token = 'fleur'", "words of pairs that the vocabulary lacks: fleur (source)"),
-    ("INSERT INTO vocabulary VALUES (999, 'target', 'ghost', 1, 'ghost')", "their number in the pairs: ghost (target)"),
-    ("UPDATE store_state SET waiting = 8", "waiting = 8, the rows say 1"),
-    ("UPDATE store_state SET last_pair_id = 2", "last_pair_id = 2, but 3 is given out"),
+    ("UPDATE ingest_batches SET accepted = 9", "accepted pairs differs from stored plus withdrawn pairs: 1"),
+    ("UPDATE ingest_batches SET rejected = 0", "more stored rejected lines than rejected lines counted: 1"),
+    ("UPDATE corpora SET pairs = 9", "total differs from the number of their stored pairs: bible"),
+    ("DELETE FROM rejected_lines", "store_state.rejected is 1, but should be 0"),
+    ("DELETE FROM sweeps", "store_state.sweeps is 1, but should be 0"),
+    ("UPDATE rules SET count = count + 1 WHERE source = 'la'", "rule_tokens is 3, but should be 4"),
+    ("UPDATE rules SET expected_uses = 9 WHERE source = 'la'", "expected_tokens is 4.0, but should be 9.0"),
+    ("DELETE FROM rules WHERE source = 'la'", "1 deleted rules that are still in the word index"),
+    ("DELETE FROM rules WHERE source = 'la'", "1 key index entries of deleted rules, or with wrong keys: 1"),
+    ("UPDATE rules SET key_low = 5 WHERE source = 'la'", "1 rules missing from the key index: 1"),
+    ("DELETE FROM rule_key_runs", "2 rules missing from the key index: 1, 2"),
+    ("DELETE FROM rule_words WHERE rule_id = 2", "1 rules indexed under wrong words: 2"),
+    ("UPDATE rule_words SET word_id = 999 WHERE word_id = 1", "rules indexed under wrong words"),
+    (
+        "UPDATE vocabulary SET count = 7 WHERE token = 'la'",
+        "words whose count differs from their occurrences in the pairs: la",
+    ),
+    ("UPDATE vocabulary SET folded = 'LA' WHERE token = 'la'", "words with a wrong folded form: la (source)"),
+    ("DELETE FROM vocabulary WHERE token = 'fleur'", "words of pairs missing from the vocabulary: fleur (source)"),
+    (
+        "INSERT INTO vocabulary VALUES (999, 'target', 'ghost', 1, 'ghost')",
+        "their occurrences in the pairs: ghost (target)",
+    ),
+    ("UPDATE store_state SET waiting = 8", "waiting is 8, but should be 1"),
+    ("UPDATE store_state SET last_pair_id = 2", "last_pair_id is 2, but id 3 is in use"),
 ]
 
 
@@ -72,14 +81,14 @@ def test_identities_with_any_possible_occurrence_are_recognized(store: Store, st
     assert store.integrity() == []
     for number in (60, 61, 62):
         query(store_url, f"UPDATE sentence_pairs SET identity = '\\x0{number % 10}' WHERE id = {number}")
-    assert store.integrity() == ["3 pairs have another identity than their content or external id gives: 60, 61, 62"]
+    assert store.integrity() == ["3 pairs whose identity does not match their content or external id: 60, 61, 62"]
 
 
 def test_all_offending_rows_are_counted_and_some_named(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     store.add_pairs(batch, pairs_of([pair(f"s{n}", "t") for n in range(9)]))
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")
-    assert any("9 pairs without their corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
+    assert any("9 pairs without a corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
 
 
 def test_a_damaged_file_is_found(tmp_path: Path) -> None:

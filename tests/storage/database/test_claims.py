@@ -21,7 +21,9 @@ def expire(url: str) -> None:
 def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: str) -> None:
     store.take_lease("hierogram serve", 60)
     with open_store(store_url) as other:
-        with pytest.raises(StoreHeldError, match=r"`hierogram serve` \(process \d+ on .*, since .* UTC\) writes this"):
+        with pytest.raises(
+            StoreHeldError, match=r"is being written by `hierogram serve` \(process \d+ on .*, since .* UTC\)"
+        ):
             other.take_lease("hierogram learn", 60)
         with pytest.raises(StoreHeldError, match="hierogram serve"):
             commit(other, [], [delta("a", "x", 1)])
@@ -72,7 +74,7 @@ def test_claims_of_a_process_that_has_ended_are_void_immediately(store: Store, s
     rows = dict(query(store_url, "SELECT id, state FROM ingest_batches"))
     assert rows == {mine: "running", abandoned: "failed"}
     [(error,)] = query(store_url, f"SELECT error FROM ingest_batches WHERE id = {abandoned}")
-    assert "ended before it was done: offer the input again" in str(error)
+    assert "died before the end of the input: ingest the input again" in str(error)
     assert store.close_abandoned_batches() == []
     store.finish_ingest(mine)
     assert query(store_url, "SELECT name FROM claims") == [("grammar",)]

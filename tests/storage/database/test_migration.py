@@ -88,7 +88,7 @@ def test_a_newer_store_is_refused_and_unchanged(store: Store, store_url: str) ->
     commit(store, [], [delta("a", "x", 1)])
     query(store_url, "UPDATE alembic_version SET version_num = '9999'")
     for attempt in (open_store, upgrade, lambda url: open_store(url, create=True)):
-        with pytest.raises(StoreError, match="9999, which this version of hierogram does not know"):
+        with pytest.raises(StoreError, match="9999, but this version of hierogram supports"):
             attempt(store_url)
     assert query(store_url, "SELECT count(*) FROM rules") == [(1,)]
 

@@ -44,7 +44,7 @@ def test_settings_are_those_given_at_creation(store_url: str) -> None:
         assert store.settings() == OTHER
     with open_store(store_url, settings=OTHER) as store, store.snapshot() as snapshot:
         assert snapshot.settings() == OTHER
-    with pytest.raises(StoreError, match="settings are fixed for its life"):
+    with pytest.raises(StoreError, match="settings cannot be changed"):
         open_store(store_url, create=True, settings=replace(OTHER, seed=3))
 
 
@@ -57,9 +57,9 @@ def test_integers_are_accepted_for_real_numbers(store_url: str) -> None:
     ("statement", "message"),
     [
         ("DELETE FROM settings WHERE name = 'seed'", "seed is missing"),
-        ("UPDATE settings SET value = '1.5' WHERE name = 'seed'", "seed is 1.5, but has to be a whole number"),
-        ("UPDATE settings SET value = 'true' WHERE name = 'rate'", "rate is True, but has to be a number"),
-        ("UPDATE settings SET value = '3' WHERE name = 'model'", "model is 3, but has to be a text"),
+        ("UPDATE settings SET value = '1.5' WHERE name = 'seed'", "seed must be a whole number, got 1.5"),
+        ("UPDATE settings SET value = 'true' WHERE name = 'rate'", "rate must be a number, got True"),
+        ("UPDATE settings SET value = '3' WHERE name = 'model'", "model must be a string, got 3"),
         ("UPDATE settings SET value = '{' WHERE name = 'levels'", "levels is not JSON"),
     ],
 )
@@ -133,7 +133,7 @@ def test_opening_a_store_imports_nothing_heavy(tmp_path: Path) -> None:
 )
 def test_a_full_disk_is_reported_on_either_database(said: str) -> None:
     url = parse_url("sqlite:///x.db")
-    with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: make room"), failures_named(url):
+    with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: free some space"), failures_named(url):
         raise sqlite3.OperationalError(said)
 
 
@@ -157,7 +157,7 @@ def test_writes_to_a_moved_file_are_not_reported_as_stored(tmp_path: Path, endin
         if replaced:
             shutil.copy(moved, file)
         for what in (lambda: store.begin_ingest("b", "o", "f"), store.count_pairs, store.status):
-            with pytest.raises(StoreUnavailableError, match=r"is another one" if replaced else r"is gone"):
+            with pytest.raises(StoreUnavailableError, match=r"was replaced" if replaced else r"was deleted"):
                 what()
         assert replaced or not file.exists()
         moved.rename(file)
@@ -174,7 +174,7 @@ def test_a_file_moved_within_a_transaction_is_not_written(tmp_path: Path) -> Non
                 connection.exec_driver_sql("UPDATE store_state SET rejected = 7")
                 path.rename(tmp_path / "moved")
 
-        with pytest.raises(StoreUnavailableError, match="is gone"):
+        with pytest.raises(StoreUnavailableError, match="was deleted"):
             move_and_commit()
         (tmp_path / "moved").rename(path)
         assert store.status().rejected == 0
@@ -185,7 +185,7 @@ def test_a_deleted_log_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -
     with open_store(str(path), create=True) as store:
         store.finish_ingest(store.begin_ingest("a", "o", "f"))
         path.with_name("store.db-wal").unlink()
-        with pytest.raises(StoreUnavailableError, match="is gone"):
+        with pytest.raises(StoreUnavailableError, match="was deleted"):
             store.begin_ingest("b", "o", "f")
     assert query(str(path), "SELECT name FROM corpora") == [("a",)]
     assert query(str(path), "PRAGMA integrity_check") == [("ok",)]
@@ -194,5 +194,8 @@ def test_a_deleted_log_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -
 @pytest.mark.parametrize("said", ["attempt to write a readonly database", "unable to open database file"])
 def test_an_unwritable_folder_is_reported_with_advice(said: str) -> None:
     url = parse_url("sqlite:///s.db")
-    with pytest.raises(StoreUnavailableError, match=r"s\.db: .*: this user may not write"), failures_named(url):
+    with (
+        pytest.raises(StoreUnavailableError, match=r"s\.db: .*: the file of the store and its folder must be writable"),
+        failures_named(url),
+    ):
         raise sqlite3.OperationalError(said)

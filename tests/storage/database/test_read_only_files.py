@@ -81,7 +81,7 @@ def test_a_read_only_store_can_be_read(path: Path, forbid: Callable[[Path], None
     assert ran.stderr == ""
     first, refused, *counts = ran.stdout.splitlines()
     assert first == f"True {number} {['la maison', 'un chat'][:number]}"
-    assert "this user may not write the store's file" in refused
+    assert "the file of the store and its folder must be writable" in refused
     assert counts == [f"({number},)", f"[[{number}]]"]
     if not in_use and forbid is not forbid_file:
         assert sorted(path.parent.iterdir()) == before
@@ -122,7 +122,9 @@ def test_nothing_is_written_into_a_read_only_store(forbidden: Path) -> None:
     with open_store(str(forbidden)) as store:
         assert store.read_only
         assert store.status().pairs["waiting"] == 1
-        with pytest.raises(StoreUnavailableError, match=r"s\.db: this user may not write"):
+        with pytest.raises(
+            StoreUnavailableError, match=r"s\.db: the file of the store and its folder must be writable"
+        ):
             ingest(store, [pair("un chat", "a cat", "0-0 1-1")])
     assert forbidden.read_bytes() == before
     assert sorted(forbidden.parent.iterdir()) == [forbidden]

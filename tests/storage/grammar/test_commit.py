@@ -139,7 +139,7 @@ def test_rules_with_only_minimal_uses_are_stored_but_hidden(store: Store, store_
     assert store.integrity() == []
     assert (store.status().rules_in_use, store.find_rules(words=["a"]), store.find_rules("a c")) == (0, [], [])
     assert query(store_url, "SELECT count(*) FROM rule_table") == [(0,)]
-    with pytest.raises(CountError, match="of minimal ones -1"):
+    with pytest.raises(CountError, match="minimal_uses -1"):
         commit(store, [], [delta("a c", "x y", 1, 1, -3)])
     commit(store, [], [delta("a c", "x y", 0, 0, -2), delta("a b", "x", 0, 0, -3)])
     assert counts_of(store) == {}
@@ -270,7 +270,7 @@ def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
 def test_two_samplers_of_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
-    with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0 and is at sweep 1 by now"):
+    with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
         commit(store, [update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
     assert counts_of(store) == {("a", "x"): (1, 0)}
     assert [row.current for row in store.pairs()] == [b"mine", None, None]

@@ -137,7 +137,7 @@ def test_parts_in_tables_equal_parts_in_memory(store: Store, token: str, seed: i
 def test_many_rows_are_all_written(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     rules = [delta(f"w{number}", "ü" * (number % 5 + 1), 1, number / 4) for number in range(20_000)]
-    with pytest.raises(StoreError, match="is not in the vocabulary"):
+    with pytest.raises(StoreError, match="is missing from the vocabulary"):
         write(store, token, "a", [update(1)], rules)
     assert worker_tables(store) == []
     rules = [delta("la", f"the {'[X,1] ' * (number % 3)}end [X,{number}]", 0, 0.25) for number in range(40_000)]

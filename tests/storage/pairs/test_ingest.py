@@ -168,7 +168,7 @@ def test_batches_record_their_results(store: Store, store_url: str) -> None:
 
 
 def test_a_batch_accepts_pairs_only_while_it_is_open(store: Store) -> None:
-    with pytest.raises(StoreError, match="batch 17 does not exist"):
+    with pytest.raises(StoreError, match="batch 17 not found"):
         store.add_pairs(17, pairs_of(LINES))
     batch = store.begin_ingest("c", "f", "bars")
     store.finish_ingest(batch)
@@ -208,7 +208,7 @@ def test_a_request_continues_from_the_last_recorded_position(store: Store) -> No
     store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda _: (request, None))
     store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda _: (request._replace(lines=2), 1))
     for since in (None, 1):
-        with pytest.raises(RequestMovedError, match="by someone else"):
+        with pytest.raises(RequestMovedError, match="by another process"):
             store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda _, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2

@@ -68,7 +68,7 @@ def test_errors_are_found_and_repaired(store: Store, store_url: str) -> None:
     before = noted(store_url)
     for damage in ("DELETE FROM pair_words WHERE word_id = 1", "UPDATE pair_words SET block = 3 WHERE word_id = 2"):
         query(store_url, damage)
-        assert any("found by other words" in line for line in store.integrity())
+        assert any("indexed under wrong words" in line for line in store.integrity())
         assert repair(store).blocks_of_pairs > 0
         assert store.integrity() == []
         assert noted(store_url) == before

@@ -47,7 +47,7 @@ def test_scores_of_removed_pairs_are_found_and_repaired(store: Store) -> None:
     store.keep_scores([scored(1, 0.5)])
     with make_engine(parse_url(store.engine.url.render_as_string(hide_password=False))).begin() as connection:
         connection.exec_driver_sql("UPDATE pair_scores SET pair_id = 5")
-    assert any("scores of pairs that are gone" in line for line in store.integrity())
+    assert any("scores of missing pairs" in line for line in store.integrity())
     with store.repairing() as (repair, _):
         assert repair.repair_states()[2] == 1
     assert store.scores() == []

@@ -50,7 +50,7 @@ def test_nothing_is_deleted_if_something_is_wrong(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     rows = store.pairs_by_id([1, 2])
     commit(store, [update(1)], [delta("a", "x", 1)])
-    with pytest.raises(PairMovedError, match="pair 1 has been sampled"):
+    with pytest.raises(PairMovedError, match="pair 1 was sampled"):
         withdraw(store, rows, [])
     with pytest.raises(CountError):
         withdraw(store, store.pairs_by_id([1]), [delta("a", "x", -2)])
