@@ -87,9 +87,7 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
         words_here = tokens_of(sentence)
         folded = words_here if keep_case else [fold(word) for word in words_here]
         if len(folded) > MOST_WORDS:
-            raise AlignmentInputError(
-                f"line {number} has {len(folded):,} words: no more than {MOST_WORDS:,} can be aligned"
-            )
+            raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MOST_WORDS:,}")
         words += map(numbers.__getitem__, folded)
         offset.append(len(words))
     return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
@@ -102,8 +100,8 @@ def make_sides(emitted: Side, conditioning: Side) -> Sides:
     """
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
-            f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: "
-            "a sentence and its translation must stand on the same line"
+            f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "
+            "and translations must be aligned line by line"
         )
     cells = np.diff(emitted.offset) * np.diff(conditioning.offset)
     cell_offset = np.zeros(len(emitted.offset), np.int64)

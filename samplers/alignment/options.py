@@ -11,10 +11,10 @@ ALL_POSITIONS = 0
 
 EXPECTED, POSTERIOR, GDFA = "expected", "posterior", "gdfa"
 SYMMETRIZATIONS = {
-    EXPECTED: "the links with the largest expected F-score, by the mean of both directions",
-    POSTERIOR: "the links that are likely in that mean, more of them, as stores use them",
-    "intersect": "the links of both directions",
-    "union": "those of either",
+    EXPECTED: "links with the highest expected F-score, by the mean probability of both directions",
+    POSTERIOR: "links with a high mean probability of both directions, as in stores",
+    "intersect": "links in both directions",
+    "union": "links in either direction",
     "gd": "grow-diag",
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
@@ -80,12 +80,13 @@ class AlignerOptions:
     def __post_init__(self) -> None:
         for name, least in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
             if getattr(self, name) < least:
-                raise AlignmentInputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+                raise AlignmentInputError(f"{name} must be >= {least}, got {getattr(self, name)}")
         if self.candidates == 1:
-            raise AlignmentInputError("a link cannot be drawn from 1 candidate: give 2 or more, or 0 for all")
+            raise AlignmentInputError("candidates must be >= 2, or 0 for all positions, got 1")
         if self.burn_in >= self.sweeps or not self.is_sampled(self.sweeps - self.sweeps % self.thinning):
             raise AlignmentInputError(
-                f"of {self.sweeps} sweeps none would be sampled after {self.burn_in}, each {self.thinning}: ask more"
+                f"no samples left: {self.sweeps} sweeps with burn_in {self.burn_in} and thinning {self.thinning}: "
+                "increase sweeps"
             )
 
     def is_sampled(self, sweep: int) -> bool:

@@ -127,7 +127,7 @@ def without(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
         order = np.argsort(keys)
         places = order[np.minimum(np.searchsorted(keys, own_keys, sorter=order), len(keys) - 1)]
         if not np.array_equal(keys[places], own_keys):
-            raise AlignmentInputError("the aligner's counts lack what its links cause: run `hierogram verify`")
+            raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
         count[places] -= own.counts
     kept = count > 0
     return PriorCounts(

@@ -125,7 +125,7 @@ def symmetrize(
     or -1. Raises `AlignmentInputError` if the method is not in METHODS.
     """
     if method not in METHODS:
-        raise AlignmentInputError(f"no symmetrization is called {method!r}: there are {', '.join(METHODS)}")
+        raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
     most = len(forward) + len(backward)
     found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source_offset), np.int64))
     heights, widths = np.diff(source_offset), np.diff(target_offset)

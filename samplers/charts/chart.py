@@ -129,7 +129,7 @@ def make_grammar(
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     if labels and np.abs(np.linalg.eigvals(once)).max() > 1 - 1e-9:
-        raise GrammarError("rules with one symbol on the right lead round in a circle with weight 1 or more")
+        raise GrammarError("unary rules form a cycle with weight >= 1")
     closure = np.asarray(np.linalg.inv(np.eye(labels) - once), np.float64)
     closure[closure < _SMALLEST_CLOSURE] = 0
     single = np.zeros((labels, labels))

@@ -92,7 +92,7 @@ def score(graph: Hypergraph) -> Scores:
     scores = Scores(np.empty(items), np.empty(items), np.empty(edges))
     sum_inside(graph, scores.inside)
     if not items or not scores.total > 0:
-        raise GrammarError("there is no derivation")
+        raise GrammarError("no derivation")
     sum_outside(graph, scores.inside, scores.outside, scores.expected)
     return scores
 

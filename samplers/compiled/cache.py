@@ -88,7 +88,7 @@ def make_folder(folder: Path) -> None:
 @cache
 def _warn(message: str) -> None:
     """Warn once that kernels are not cached."""
-    sys.stderr.write(f"compiled samplers are not kept: {message}\n")
+    sys.stderr.write(f"compiled samplers cannot be cached: {message}\n")
 
 
 @cache

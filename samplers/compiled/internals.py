@@ -109,7 +109,7 @@ def change_compiler() -> None:
 
 def _is_there() -> None:
     if find_spec("scipy") is None:
-        raise ImportError("there is no scipy")
+        raise ImportError("scipy is not installed")
 
 
 @cache

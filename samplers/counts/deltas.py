@@ -206,7 +206,7 @@ def target_symbols(v, view, words, symbols, position, space):
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
-_COLLISION = "two different rules have the same key; the store's keys must be made anew with another salt"
+_COLLISION = "two different rules have the same key: assign new keys with another salt"
 
 Weights = tuple[int, int, int, int]
 """Change per use of a rule's count, expected uses, error variance of expected uses, and minimal uses."""
@@ -459,7 +459,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
-            raise DerivationError(f"a tree of pair number {pair} of the batch does not fit its forest")
+            raise DerivationError(f"the tree of pair {pair} of the batch does not match its forest")
     return deltas
 
 
@@ -521,7 +521,7 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
-            raise DerivationError(f"the averages of pair number {pair} of the batch do not fit its forest")
+            raise DerivationError(f"the averages of pair {pair} of the batch do not match its forest")
     return deltas
 
 
@@ -558,5 +558,5 @@ def count_rules(
         pairs = counted[first : first + _PAIRS_A_CALL]
         table = with_room(table, int((batch.derivation_rules[pairs + 1] - batch.derivation_rules[pairs]).sum()))
         if not _count(table, model, batch, state, pairs, change, work):
-            raise ValueError("a rule's count fell below zero: the derivations do not belong to these counts")
+            raise ValueError("the count of a rule fell below zero: derivations and counts do not match")
     return table

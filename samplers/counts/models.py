@@ -71,13 +71,13 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     without terminals has P0 = 1. Raises `ValueError` if a parameter is outside the model's domain.
     """
     if settings.kind not in MODELS:
-        raise ValueError(f"model kind must be {' or '.join(MODELS)}, not {settings.kind!r}")
+        raise ValueError(f"model must be {' or '.join(MODELS)}, got {settings.kind!r}")
     if not settings.strength > 0:
-        raise ValueError(f"strength must be positive, not {settings.strength}")
+        raise ValueError(f"strength must be > 0, got {settings.strength}")
     if not 0 <= settings.discount < 1:
-        raise ValueError(f"discount must be in [0, 1), not {settings.discount}")
+        raise ValueError(f"discount must be in [0, 1), got {settings.discount}")
     if not settings.rate > 0:
-        raise ValueError(f"rate must be positive, not {settings.rate}")
+        raise ValueError(f"rate must be > 0, got {settings.rate}")
     lengths = np.arange(longest_rule + 1)
     log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, longest_rule + 1)))))
     log_poisson = lengths * math.log(settings.rate) - settings.rate - log_factorial

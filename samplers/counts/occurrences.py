@@ -230,7 +230,7 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
     found = _room(len(fragments.pairs), most)
     work, state = walk_space(batch), empty_state(batch.forests)
     if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), found):
-        raise DerivationError("the averages of a pair do not fit its forest")
+        raise DerivationError("the averages of a pair do not match its forest")
     return found._replace(links=found.links[: found.offset[-1]])
 
 

@@ -221,5 +221,5 @@ def fill_table(
         raise ValueError("a rule is longer than its pair can make it, or has no key: the counts are damaged")
     table = with_room(table, len(counts))
     if not _add_all(table, model, keys, counts, sizes):
-        raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")
+        raise ValueError("the count of a rule fell below zero: derivations and counts do not match")
     return table

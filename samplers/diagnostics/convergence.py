@@ -190,7 +190,7 @@ def tail_size(draws: Draws) -> Values:
 def summarize(draws: Draws) -> Summary:
     """Return the summary; raises `ValueError` for fewer than four draws per chain."""
     if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
-        raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
+        raise ValueError(f"expected an array of shape (quantities, chains, draws) with at least {FEWEST_DRAWS} draws")
     halves = split(draws)
     scores = normal_scores(halves)
     deviation = draws.std(axis=(1, 2), ddof=1)
@@ -207,11 +207,11 @@ def summarize(draws: Draws) -> Summary:
 CONSTANT, STUCK, DRIFTING, APART, SHORT, SOUND = "constant", "stuck", "drifting", "apart", "short", "sound"
 MEANINGS = {
     SOUND: "the chains agree",
-    SHORT: "the chains agree, and have few effective draws",
+    SHORT: "the chains agree, but have few effective draws",
     APART: "the chains stay at different values",
-    DRIFTING: "the chains move on together: they have not burned in",
-    STUCK: "a chain does not move while others do",
-    CONSTANT: "every draw is the same",
+    DRIFTING: "all chains still drift: they have not burned in",
+    STUCK: "a chain is stuck while others move",
+    CONSTANT: "all draws are equal",
 }
 """Meaning of each verdict."""
 FLAGS = (STUCK, DRIFTING, APART)

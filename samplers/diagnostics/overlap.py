@@ -70,6 +70,6 @@ def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
 def mean_overlap(grammars: Sequence[RuleCounts], least: float = 0.0) -> Overlap:
     """Return the mean over all pairs of grammars; raises `ValueError` for fewer than two."""
     if len(grammars) < 2:
-        raise ValueError("an overlap takes two grammars")
+        raise ValueError("expected at least two grammars")
     found = [overlap(one, other, least) for one, other in combinations(grammars, 2)]
     return Overlap(*(float(np.mean(values)) for values in zip(*found, strict=True)))

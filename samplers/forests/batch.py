@@ -116,7 +116,7 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
     Raises `ValueError` if `start` is not in `STARTS`.
     """
     if start not in STARTS:
-        raise ValueError(f"the start of a derivation is one of {', '.join(STARTS)}, not {start!r}")
+        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     if start == JOINED:
         state.cut[batch.forests.node["free"] == 1] = 0

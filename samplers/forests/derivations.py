@@ -163,7 +163,7 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
     wrong = np.zeros(forests.pairs, np.bool_)
     _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut, wrong)
     if wrong.any():
-        raise misfit("derivation", "does not fit its forest", wrong)
+        raise misfit("derivation", "does not match its forest", wrong)
     return state
 
 

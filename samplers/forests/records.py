@@ -165,7 +165,7 @@ def left_out(records: Blobs) -> NDArray[np.int64]:
 def _read_fragments(records: Blobs) -> tuple[Fragments, NDArray[np.int64]]:
     number, cut_short = _count(records)
     if cut_short >= 0:
-        raise DerivationError(f"the averages of pair number {cut_short} of the batch are cut short")
+        raise DerivationError(f"the averages of pair {cut_short} of the batch are truncated")
     columns = [np.empty(number, np.int64) for _ in range(6)]
     uncounted = np.zeros(CLASSES, np.int64)
     taken = _list(records, Fragments(records.content, *columns), uncounted)
@@ -340,7 +340,7 @@ def check_records(batch: Batch, records: Blobs) -> None:
     left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
     _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, left, stack, wrong)
     if wrong.any():
-        raise misfit("averages", "do not fit its forest", wrong)
+        raise misfit("averages", "do not match its forest", wrong)
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
@@ -350,5 +350,5 @@ def read_averages(batch: Batch, records: Blobs) -> Averages:
     left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
     _read(averages, batch, empty_state(batch.forests), records, left, stack, walk_space(batch), wrong)
     if wrong.any():
-        raise misfit("averages", "do not fit its forest", wrong)
+        raise misfit("averages", "do not match its forest", wrong)
     return averages

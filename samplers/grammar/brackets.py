@@ -79,7 +79,9 @@ class _Reader:
         if self.place == len(self.words):
             self.words.append(word)
         elif self.words[self.place] != word:
-            raise self.fail(f"the word {word!r} stands where another expansion has {self.words[self.place]!r}", offset)
+            raise self.fail(
+                f"the word {word!r} is in the place of {self.words[self.place]!r} in another expansion", offset
+            )
         self.place += 1
 
     def no_expansions(self, offset: int) -> None:
@@ -88,9 +90,9 @@ class _Reader:
 
     def refer(self, name: str, start: int, offset: int) -> None:
         if name not in self.named:
-            raise self.fail(f"no finished node is named #{name}", offset)
+            raise self.fail(f"the node #{name} is not defined yet", offset)
         if not self.opened:
-            raise self.fail("a reference in place of a tree", offset)
+            raise self.fail("a reference instead of a tree", offset)
         number = self.named[name]
         if self.nodes[number].start != start:
             raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
@@ -105,7 +107,7 @@ class _Reader:
             self.refer(reference.group(1), done.start, offset)
             return
         if reference:
-            raise self.fail(f"{done.label!r} is no label", offset)
+            raise self.fail(f"{done.label!r} is not a label", offset)
         if done.label == _EXPANSION:
             self.add_expansion(done.tails, offset)
             return
@@ -157,15 +159,15 @@ def read_parse(text: str) -> Parse:
             reader.opened.append(_Open("", reader.place, name))
             label_due = True
         elif not reader.opened:
-            raise reader.fail("text outside of the brackets" if token else "a bracket too many", offset)
+            raise reader.fail("text outside of the brackets" if token else "an unmatched closing bracket", offset)
         elif bracket == ")":
             reader.close(offset)
         else:
             reader.word(token, offset)
     if reader.opened:
-        raise reader.fail(f"{len(reader.opened)} brackets are not closed", end)
+        raise reader.fail(f"{len(reader.opened)} unclosed bracket{'s' * (len(reader.opened) > 1)}", end)
     if not reader.nodes:
-        raise BracketError("no tree in an empty text")
+        raise BracketError("the text contains no tree")
     return Parse(reader.words, reader.nodes)
 
 
@@ -228,8 +230,8 @@ def check_size(parse: Parse) -> None:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
     if len(parse.nodes) > MAX_NODES or sizes[-1] > MAX_TREE or len(parse.words) > MAX_TREE:
         raise ForestTooLargeError(
-            f"{len(parse.nodes)} nodes and {len(parse.words)} words; at most {MAX_NODES} nodes,"
-            f" {MAX_TREE} of them in one tree, and {MAX_TREE} words can be sampled"
+            f"{len(parse.nodes)} nodes and {len(parse.words)} words, the limits are {MAX_NODES} nodes, {MAX_TREE} "
+            f"nodes in a tree, and {MAX_TREE} words"
         )
 
 

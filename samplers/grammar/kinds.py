@@ -126,5 +126,5 @@ NOTATIONS: dict[str, Notation] = {
 def notation_of(kind: str) -> Notation:
     """Return the kind with this name. Raises `UnknownKindError` if it does not exist."""
     if kind not in NOTATIONS:
-        raise UnknownKindError(f"there is no kind of grammar {kind!r}: there are {', '.join(NOTATIONS)}")
+        raise UnknownKindError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
     return NOTATIONS[kind]

@@ -29,5 +29,5 @@ class KnownLinks(NamedTuple):
             return f"the link {both[0][0]}-{both[0][1]} is both fixed and forbidden"
         for s, t in sorted(self.fixed | self.forbidden):
             if not (0 <= s < source_words and 0 <= t < target_words):
-                return f"the link {s}-{t} is beyond the pair's {source_words} and {target_words} words"
+                return f"the link {s}-{t} is out of range: the pair has {source_words} and {target_words} words"
         return None

@@ -109,7 +109,7 @@ class Rule:
         """Parse `source ||| target`. Raises `RuleNotationError` if the notation is invalid."""
         sides = text.split(" ||| ")
         if len(sides) != 2:
-            raise RuleNotationError(f"a rule is `source ||| target`, got {text!r}")
+            raise RuleNotationError(f"expected a rule `source ||| target`, got {text!r}")
         rule = cls(parse_side(sides[0]), parse_side(sides[1]))
         numbers = [s for s in rule.source if isinstance(s, int)]
         same = numbers == sorted(s for s in rule.target if isinstance(s, int))

@@ -18,7 +18,7 @@ DIRICHLET = "dirichlet"
 MODELS = (PITMAN_YOR, DIRICHLET)
 
 FLAT, BETA = "flat", "beta"
-SLICES = {FLAT: "uniform below what a rule weighs", BETA: "those of the paper, from Beta(a, 1) off the derivation"}
+SLICES = {FLAT: "uniform below the weight of the rule", BETA: "as in the paper, Beta(a, 1) off the derivation"}
 """Distributions of the slice variables of an ITG [BC10 §2, note 3]."""
 
 STRATIFIED = "stratified"
@@ -30,10 +30,10 @@ PAPER = "paper"
 ANNEALED = "annealed"
 """Schedule of phrases: every node from the first sweep, with the temperature falling to 1 [CGB09 §6]."""
 SCHEDULES = {
-    STRATIFIED: "short phrases first, of one more word a sweep, rules that are frequent already favored meanwhile",
-    QUICK: "every phrase at once, rules that are frequent already favored in the first sweeps",
-    PAPER: "short phrases first, some sweeps for each level",
-    ANNEALED: "every phrase at once, from a temperature down to 1",
+    STRATIFIED: "short phrases first, one word longer each sweep, at temperatures that favor frequent rules",
+    QUICK: "all phrases at once, at first at temperatures that favor frequent rules",
+    PAPER: "short phrases first, several sweeps per level",
+    ANNEALED: "all phrases at once, with a temperature that falls to 1",
 }
 """Descriptions of the schedules."""
 

@@ -235,7 +235,7 @@ def _phrases_of(
     if longest == 1:
         return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
     if max(len(source), len(target)) >= _MOST_NUMBERS:
-        raise AlignmentInputError(f"phrases are taken from fewer than {_MOST_NUMBERS:,} words a side")
+        raise AlignmentInputError(f"phrases are extracted from fewer than {_MOST_NUMBERS:,} words per side")
     offsets = source_offset, target_offset
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
     cells = int((np.diff(source_offset) * np.diff(target_offset)).sum())
@@ -278,8 +278,8 @@ def make_batch(
         if words.max(initial=0) > LONGEST_ITG_SIDE:
             line = int(np.argmax(words))
             raise AlignmentInputError(
-                f"sentence pair {line + 1} has {int(words[line]):,} words on its {side} side: the ITG sampler takes "
-                f"{LONGEST_ITG_SIDE} at most; leave it out or split it"
+                f"sentence pair {line + 1}: {int(words[line]):,} words on the {side} side, the limit of the ITG "
+                f"sampler is {LONGEST_ITG_SIDE}: leave out or split this pair"
             )
     cell_offset = np.zeros(len(source_offset), np.int64)
     np.cumsum(lengths[0] * lengths[1], out=cell_offset[1:])

@@ -202,5 +202,5 @@ def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
     wrong = np.zeros(batch.size, np.bool_)
     _unpack(batch, blobs.offsets, blobs.content, derivations, nodes, wrong)
     if wrong.any():
-        raise misfit("derivation", "does not fit its words", wrong)
+        raise misfit("derivation", "does not match its words", wrong)
     return derivations

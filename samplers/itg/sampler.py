@@ -311,14 +311,14 @@ class ItgKernel:
 
     def __init__(self, batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None) -> None:
         if method not in METHODS:
-            raise AlignmentInputError(f"no ITG sampler is called {method!r}: there are {', '.join(METHODS)}")
+            raise AlignmentInputError(f"unknown ITG sampler {method!r}: expected {', '.join(METHODS)}")
         of_long = settings.slice_shape if settings.long_shape is None else settings.long_shape
         shapes = settings.slice_shape, of_long
         for shape in shapes:
             if not 0 < shape <= 1:
-                raise AlignmentInputError(f"the shape of slices is {shape}: it must be above 0, at most 1")
+                raise AlignmentInputError(f"the shape of slices must be > 0 and <= 1, got {shape}")
         if method == SLICE and shapes[0] != shapes[1]:
-            raise AlignmentInputError("only flat slices have another shape in long pairs")
+            raise AlignmentInputError("only flat slices can have another shape in long pairs")
         n, m, phrase = batch.longest_source, batch.longest_target, batch.phrases.longest
         self.batch = batch
         self.settings = settings
@@ -348,8 +348,8 @@ class ItgKernel:
         if most > MOST_CHART:
             at = int(cells.argmax())
             raise AlignmentInputError(
-                f"sentence pair {at + 1} of {n[at]} and {m[at]} words has a chart of {most:,} cells: the exhaustive "
-                f"sampler takes {MOST_CHART:,} at most; leave it out, or sample by slices"
+                f"sentence pair {at + 1} of {n[at]} and {m[at]} words has a chart of {most:,} cells, the limit of the "
+                f"exhaustive sampler is {MOST_CHART:,}: leave out this pair, or sample by slices"
             )
         return most
 
@@ -377,9 +377,7 @@ class ItgKernel:
             Unknown start.
         """
         if start not in STARTS or (start == LINKS and links is None):
-            raise AlignmentInputError(
-                f"no start is called {start!r}: there are {', '.join(STARTS)}, the last from links"
-            )
+            raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}; the last requires links")
         derivations = empty_derivations(self.batch)
         n = self.batch.longest_source
         shapes = (n, 5), (2 * n, 3), (n,), (2 * n,)

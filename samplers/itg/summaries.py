@@ -319,7 +319,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():
-        raise misfit("averages", "do not fit its words", wrong)
+        raise misfit("averages", "do not match its words", wrong)
     return number
 
 
@@ -455,7 +455,7 @@ def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first
     words = batch.source_words, batch.target_words
     taken, wrong = _list_trees(batch, trees, chosen, first, words, found, np.zeros(longest, NODE))
     if wrong >= 0:
-        raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its words")
+        raise DerivationError(f"the derivation of pair {wrong} of the batch does not match its words")
     return RuleUses(*(column[:taken] for column in found))
 
 

@@ -225,7 +225,7 @@ class ModelBuilder:
         `expected` gives approximate numbers of bigrams, trigrams, … to allocate tables.
         """
         if not 1 <= order <= LONGEST:
-            raise LanguageModelError(f"a model of order {order}: the order has to be from 1 to {LONGEST}")
+            raise LanguageModelError(f"order must be from 1 to {LONGEST}, got {order}")
         self.order = order
         self._words = len(log10)
         nodes = np.zeros(1 + self._words + sum(expected[: order - 2]) + _SMALLEST, NODE)

@@ -249,7 +249,7 @@ class Blocks:
 
 _ONE_AT_A_TIME = Blocks(_PAIRS_A_CALL, 1)
 """Pairs per kernel call in sequential mode, in which each pair sees the changes of the previous pairs."""
-_BELOW_ZERO = "a rule's count fell below zero: state and counts do not belong together: run `hierogram repair`"
+_BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]

@@ -194,7 +194,7 @@ class TypeSampler:
     def __init__(self, model: Model, batch: Batch) -> None:
         """Raises `ValueError` if the model is not a Dirichlet process."""
         if model.pitman_yor:
-            raise ValueError("type-based moves need an exchangeable model: a Dirichlet process")
+            raise ValueError("type-based moves require an exchangeable model: use a Dirichlet process")
         self._model = model
         self._batch = batch
         nodes = batch.forests.nodes
@@ -294,4 +294,4 @@ class TypeSampler:
                 high, low = rules.keys[which]
                 sound &= bool(add(table, self._model, high, low, rules.sizes[which], change))
         if not sound:
-            raise CountsError("a rule's count fell below zero: derivations and counts do not belong together")
+            raise CountsError("the count of a rule fell below zero: derivations and counts do not match")

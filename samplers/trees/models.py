@@ -107,7 +107,7 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
             totals[symbols[0]] += count
         heads = np.array([totals[symbols[0]] for symbols in expansions.symbols])
         return np.asarray(np.log(counts) - np.log(heads))
-    raise ValueError(f"the base distribution of a tree grammar is {' or '.join(BASES)}, not {base!r}")
+    raise ValueError(f"base must be {' or '.join(BASES)}, got {base!r}")
 
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
@@ -116,7 +116,7 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
     Raises `ValueError` if a parameter is out of range.
     """
     if not (strength > 0).all() or not ((expansion_probability > 0) & (expansion_probability < 1)).all():
-        raise ValueError("every strength has to be above 0, every probability of expansion between 0 and 1")
+        raise ValueError("strengths must be > 0, and expansion probabilities must be between 0 and 1")
     labels = LabelProcesses(
         strength.copy(),
         expansion_probability.copy(),

@@ -705,7 +705,7 @@ class TreeKernel:
             # A cut change adds up to two fragments, an edge change up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
-                raise CountsError("a fragment's count fell below zero: state and counts do not belong together")
+                raise CountsError("the count of a fragment fell below zero: state and counts do not match")
             if report:
                 report(last)
         edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])

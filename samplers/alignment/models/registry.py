@@ -140,10 +140,8 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel(
-            "bhmm", "HMM of the paper", _papers("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")
-        ),
-        AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _kernels("collocations")),
+        AlignerModel("bhmm", "HMM [SA16]", _papers("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")),
+        AlignerModel("bhmm-z", "HMM with collocations [SA16]", _papers("bhmm-z"), _kernels("collocations")),
     )
 }
 """Models of one direction by name; the first is the default."""
@@ -151,7 +149,7 @@ MODELS = {
 JOINT_MODELS = {
     "itg": JointModel(
         "itg",
-        "inversion transduction grammar, both ways at once",
+        "inversion transduction grammar, both directions jointly",
         _itg_options,
         _kernels("itg", "ItgAligner"),
     )
@@ -170,7 +168,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 def model_named(name: str) -> AlignerModel:
     """Return the model of one direction with that name; raises `AlignmentInputError` if it does not exist."""
     if name not in MODELS:
-        raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
+        raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(MODELS)}")
     return MODELS[name]
 
 
@@ -181,7 +179,7 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
     """
     models = every_model()
     if name not in models:
-        raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(models)}")
+        raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(models)}")
     defaults = models[name].options(pairs, sweeps)
     changes: dict[str, Any] = {option: value for option, value in chosen.items() if value is not None}
     return replace(defaults, **changes)

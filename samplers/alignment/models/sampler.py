@@ -69,10 +69,10 @@ class AlignmentKernel:
         model = model_named(options.model)
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
-            raise AlignmentInputError(f"counts of other pairs are for {able}, not for {options.model}")
+            raise AlignmentInputError(f"prior counts of other pairs are supported by {able} only, got {options.model}")
         self._evidence = no_evidence() if evidence is None else evidence
         if len(self._evidence.meaning) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
-            raise AlignmentInputError(f"known links are for {DEFAULT_MODEL} drawn from all positions alone")
+            raise AlignmentInputError(f"known links are supported by {DEFAULT_MODEL} with all candidate positions only")
         self.options = options
         self.direction = direction
         self._prior = prior

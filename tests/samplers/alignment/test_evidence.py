@@ -83,7 +83,7 @@ def test_impossible_known_links_are_rejected() -> None:
     assert KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])).problem(1, 1) == (
         "the link 0-0 is both fixed and forbidden"
     )
-    assert "beyond the pair's 2 and 1 words" in str(KnownLinks(frozenset([(1, 1)])).problem(2, 1))
+    assert "the pair has 2 and 1 words" in str(KnownLinks(frozenset([(1, 1)])).problem(2, 1))
     assert KnownLinks(frozenset([(1, 0)])).problem(2, 1) is None
     assert KnownLinks(frozenset([(2, 0)]), frozenset([(0, 0)])).kept([(0, 0), (1, 1)]) == [(1, 1), (2, 0)]
     assert np.array(KnownLinks().kept([(1, 0)])).tolist() == [[1, 0]]

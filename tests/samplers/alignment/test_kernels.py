@@ -247,15 +247,15 @@ def test_a_state_survives_a_round_trip() -> None:
 def test_invalid_input_is_rejected() -> None:
     with pytest.raises(AlignmentInputError, match="one side has 1 lines, the other 2"):
         make_direction(read_side(["a"]), read_side(["x", "y"]))
-    with pytest.raises(AlignmentInputError, match="line 2 has 32,768 words"):
+    with pytest.raises(AlignmentInputError, match="line 2: 32,768 words"):
         read_side(["a", "b " * 32_768])
-    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4'"):
+    with pytest.raises(AlignmentInputError, match="unknown model 'ibm4'"):
         options_for("ibm4", 5)
-    with pytest.raises(AlignmentInputError, match="1 candidate"):
+    with pytest.raises(AlignmentInputError, match="candidates must be"):
         options(BHMM, candidates=1)
-    with pytest.raises(AlignmentInputError, match="none would be sampled"):
+    with pytest.raises(AlignmentInputError, match="no samples left"):
         options(BHMM, sweeps=3, burn_in=2, thinning=2)
-    with pytest.raises(AlignmentInputError, match="chains must be at least 1"):
+    with pytest.raises(AlignmentInputError, match="chains must be >= 1"):
         options(BHMM, chains=0)
 
 

@@ -89,7 +89,7 @@ def test_weights_and_differences() -> None:
 
 def test_prior_counts_are_rejected_for_another_model() -> None:
     direction, links = random_direction(Random(1))
-    with pytest.raises(AlignmentInputError, match="for bhmm-f, not for bhmm"):
+    with pytest.raises(AlignmentInputError, match="supported by bhmm-f only, got bhmm"):
         build(options("bhmm"), direction, counts_for(direction, links))
 
 

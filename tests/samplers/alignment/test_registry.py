@@ -68,7 +68,7 @@ def test_options_are_the_model_s_except_the_given_ones(model: str) -> None:
     assert usual.model == model
     chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
     assert (chosen.sweeps, chosen.chains, chosen.candidates, chosen.similarity) == (40, 3, usual.candidates, 0.5)
-    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4': there are bhmm-f, bhmm, bhmm-z, itg"):
+    with pytest.raises(AlignmentInputError, match="unknown model 'ibm4': expected bhmm-f, bhmm, bhmm-z, itg"):
         options_for("ibm4", 5)
 
 

@@ -215,5 +215,5 @@ def test_one_direction_becomes_a_sorted_list(directions: tuple[list[list[int]], 
 
 def test_an_unknown_method_is_refused() -> None:
     nothing = np.zeros(0, np.int16)
-    with pytest.raises(AlignmentInputError, match="no symmetrization is called 'grow'"):
+    with pytest.raises(AlignmentInputError, match="unknown symmetrization 'grow'"):
         symmetrize("grow", nothing, nothing, np.zeros(1, np.int64), np.zeros(1, np.int64))

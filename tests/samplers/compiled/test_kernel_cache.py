@@ -151,7 +151,8 @@ def test_a_folder_that_others_can_write_to_is_not_read(
     ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == [compiled_once[1]]
     assert (
-        ran.stderr == f"compiled samplers are not kept: other users can write to {opened}: run `chmod go-w {opened}`\n"
+        ran.stderr
+        == f"compiled samplers cannot be cached: other users can write to {opened}: run `chmod go-w {opened}`\n"
     )
     assert all(kept.read_bytes() == b"not an index" for kept in cache.rglob("*.nbi"))
 

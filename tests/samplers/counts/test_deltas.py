@@ -93,7 +93,7 @@ def test_trees_that_do_not_match_their_forest_are_refused(damaged: bytes) -> Non
     pairs = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 3, 0)
     good = split_blobs(encode_trees(pairs, initial_state(1, pairs)))
     trees = trees_of(join_blobs([good[0], damaged, good[2]]))
-    with pytest.raises(DerivationError, match="a tree of pair number 1 of the batch does not fit its forest"):
+    with pytest.raises(DerivationError, match="the tree of pair 1 of the batch does not match its forest"):
         add_trees(empty_deltas(), pairs, weigh_trees([Change(trees, 1, 0)]))
     counted = add_trees(empty_deltas(), pairs, weigh_trees([Change(trees_of(join_blobs(good)), 1, 0)]))
     assert int(counted.counts.sum()) == 3 * len(good[0])

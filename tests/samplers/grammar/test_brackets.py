@@ -108,7 +108,7 @@ def test_oversized_trees_are_rejected() -> None:
     [
         ("", "no tree"),
         ("word", "outside"),
-        ("(S a", "1 brackets are not closed"),
+        ("(S a", "1 unclosed bracket"),
         ("(S a))", "too many"),
         ("(S a) (S b)", "a second tree"),
         ("(S a) b", "outside"),
@@ -116,7 +116,7 @@ def test_oversized_trees_are_rejected() -> None:
         ("(S (NP) a)", "without words"),
         ("( (S a))", "without a label"),
         ("()", "without a label"),
-        ("(S (| a) (| b))", "another expansion has 'a'"),
+        ("(S (| a) (| b))", "in the place of 'a'"),
         ("(S (| (A a) b) (| (A a)))", "cover different words"),
         ("(S (| (A a)) (| (A a) b))", "cover different words"),
         ("(S (| a) (| a))", "same expansion twice"),
@@ -126,10 +126,10 @@ def test_oversized_trees_are_rejected() -> None:
         ("(S a (| b))", "beside other children"),
         ("(S (| (| a)))", "beside other children"),
         ("(| a)", "outside of a node"),
-        ("(S (#1) a)", "no finished node"),
+        ("(S (#1) a)", "is not defined yet"),
         ("(S #1=(A a) (#1))", "begins at word 0"),
-        ("(S (#1 a))", "'#1' is no label"),
-        ("(#1)", "no finished node"),
+        ("(S (#1 a))", "'#1' is not a label"),
+        ("(#1)", "is not defined yet"),
     ],
 )
 def test_invalid_trees_are_rejected(text: str, what: str) -> None:

@@ -146,7 +146,7 @@ def test_derivations_survive_as_bytes() -> None:
     again = decode(small, stored)
     assert encode(again).content.tolist() == stored.content.tolist()
     for wrong in (b"", b"\x02", b"\x00\x02", b"\x00\x02\x02\x02", b"\x09", b"\x00\x03\x04\x03"):
-        with pytest.raises(DerivationError, match="number 0"):
+        with pytest.raises(DerivationError, match="pair 0"):
             decode(small, join_blobs([wrong, *split_blobs(stored)[1:]]))
     assert batch.size == len(PAIRS)
 
@@ -187,12 +187,12 @@ def test_a_pair_of_phrases_links_all_its_words() -> None:
 
 
 def test_an_oversized_side_is_refused_with_its_line() -> None:
-    with pytest.raises(AlignmentInputError, match=r"sentence pair 2 has 251 words on its target side"):
+    with pytest.raises(AlignmentInputError, match=r"sentence pair 2: 251 words on the target side"):
         batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST_ITG_SIDE + 1))))
 
 
 @pytest.mark.parametrize(
-    ("method", "start", "why"), [("best", "lb", "no ITG sampler is called 'best'"), (SLICE, "m9", "no start is called")]
+    ("method", "start", "why"), [("best", "lb", "unknown ITG sampler 'best'"), (SLICE, "m9", "unknown start")]
 )
 def test_unknown_choices_are_refused(method: str, start: str, why: str) -> None:
     with pytest.raises(AlignmentInputError, match=why):

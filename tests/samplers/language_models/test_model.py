@@ -71,7 +71,7 @@ def test_a_repeated_ngram_is_reported() -> None:
 
 def test_the_order_is_bounded() -> None:
     for order in (0, 16):
-        with pytest.raises(LanguageModelError, match=f"order {order}"):
+        with pytest.raises(LanguageModelError, match=f"got {order}"):
             ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
 
 

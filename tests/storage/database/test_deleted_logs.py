@@ -92,7 +92,7 @@ def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Cal
         assert [committer("commit"), committer("commit")] == ["done\n"] * 2
         delete(path)
         said = committer(then)
-        assert "start again; what was committed has been copied from it" in said
+        assert "start again; the commits in it were copied into" in said
         assert "has been copied" in committer("commit")
         committer.kill()
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(40,)]
@@ -126,7 +126,7 @@ def test_a_log_into_which_another_program_has_written_is_not_mixed_with_the_dele
             before = path.read_bytes()
             said = committer("look")
             assert "is another one" in said
-            assert "put the file back where it was" in said
+            assert "restore the file" in said
             assert path.read_bytes() == before
         committer.kill()
     assert query(str(path), "PRAGMA integrity_check") == [("ok",)]
