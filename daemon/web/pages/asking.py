@@ -39,9 +39,9 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
 
     def take_turn(request: Request) -> None:
         if from_elsewhere(request):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "this was asked by a page of another site: open /ask instead")
+            raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed: open /ask instead")
         if not turns.acquire(blocking=False):
-            raise try_later("other questions are being answered: ask again in a moment", _RETRY_SECONDS)
+            raise try_later("other queries are running: try again in a moment", _RETRY_SECONDS)
 
     def whole(request: Request) -> Answered:
         question = texts(request, "sql").get("sql", "")
@@ -89,7 +89,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
 
     @router.get("/ask.json")
     def as_json(request: Request) -> Response:
-        """An answer as JSON: names of columns, and rows; without a question, the cookbook."""
+        """Return columns and rows as JSON, or the cookbook if no query is given."""
         if not request.query_params.get("sql"):
             return JSONResponse(plain(_starting_points(page)), headers=HEADERS)
         answer = whole(request)
@@ -98,7 +98,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
 
     @router.get("/ask.csv")
     def as_csv(request: Request) -> Response:
-        """An answer as CSV (RFC 4180)."""
+        """Return the result as CSV (RFC 4180)."""
         answer = whole(request)
         headers = HEADERS | {
             "Content-Disposition": 'attachment; filename="answer.csv"',

@@ -28,7 +28,7 @@ def texts(request: Request, *known: str) -> dict[str, str]:
     given = query_of(request, dict.fromkeys(known, False))
     for name, value in given:
         if "\0" in value or len(value) > _LONGEST:
-            raise _wrong(name, f"is a text without NUL, of {_LONGEST:,} characters at most")
+            raise _wrong(name, f"must be a text of up to {_LONGEST:,} characters without NUL")
     return {name: value for name, value in given if value}
 
 
@@ -51,7 +51,7 @@ def _typed(field: Declared, text: str) -> Any:
         return text
     number = whole_number(text)
     if number is None:
-        raise _wrong(field.name, f"is a whole number from 0 to {LARGEST_ID:,}, not {text[:40]!r}")
+        raise _wrong(field.name, f"must be a whole number from 0 to {LARGEST_ID:,}, got {text[:40]!r}")
     return number
 
 
@@ -76,7 +76,7 @@ TOKEN = "form_token"
 
 async def form_values(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raises `ProblemError` if the body is not a form or is too large."""
-    check_content(request, [_FORM], f"a form is sent as {_FORM}")
+    check_content(request, [_FORM], f"send the form as {_FORM}")
     body = await whole(request, _LARGEST)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 
@@ -87,6 +87,6 @@ def ours(request: Request, sessions: Sessions, values: Mapping[str, str]) -> Non
     Raises `ProblemError` (403) if another site sent the form or the token is invalid.
     """
     if from_elsewhere(request):
-        raise ProblemError(HTTPStatus.FORBIDDEN, "this was asked by a page of another site: nothing was changed")
+        raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
     if not sessions.form_is_ours(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
-        raise ProblemError(HTTPStatus.FORBIDDEN, "the form is too old: open the page again; nothing was changed")
+        raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")

@@ -1,8 +1,8 @@
-"""The activity page: backlog, learning, rejected lines and exports. It refreshes itself."""
+"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. It refreshes itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext
+from hierogram.daemon.web.pages.rendering import PageContext, symbols_of
 from hierogram.daemon.web.pages.trend import trend_of
 from hierogram.samplers.grammar.kinds import notation_of
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
@@ -22,6 +22,8 @@ _Row = Mapping[str, Any]
 
 _SWEEPS = 400
 _ROWS = 8
+_RECENT = timedelta(hours=24)
+"""Age up to which failures are counted in the summary."""
 
 
 def now_routes(page: PageContext) -> APIRouter:
@@ -31,7 +33,7 @@ def now_routes(page: PageContext) -> APIRouter:
     @router.get("/now")
     @router.get("/now.json")
     def now_page(request: Request) -> Response:
-        """Show the work of the moment."""
+        """Return the state of the store and of the daemon."""
         texts(request)
         with page.reader.look() as look:
             status = progress.store_status(look, page.reader.url)
@@ -39,29 +41,65 @@ def now_routes(page: PageContext) -> APIRouter:
             batches = progress.last_batches(look, _ROWS)
             settings = look.settings()
             curve = _curve(sweeps, settings)
+            notation = notation_of(settings.grammar)
+            rejected, failed_files = progress.last_rejected(look, _ROWS), progress.last_failed_files(look, _ROWS)
+            exports, changes = progress.last_exports(look, _ROWS), progress.last_changes(look, _ROWS)
+            daemon, at = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
                 "store": asdict(status),
-                "daemon": _daemon(page, status.pairs),
+                "daemon": daemon,
                 "sweeps": sweeps,
                 "curve": curve,
                 "moves": [[row["id"], row["edges_moved"], row["cuts_moved"]] for row in sweeps],
                 "rates": [[row["id"], row["pairs"] / row["seconds"]] for row in sweeps if row["seconds"] > 0],
                 "diagnostics": _diagnostics(status.pairs, sweeps, batches, settings),
                 "annealed": _is_annealed(settings),
-                "_many": notation_of(settings.grammar).many,
                 "batches": batches,
-                "rejected": progress.last_rejected(look, _ROWS),
+                "rejected": rejected,
                 "damaged": progress.first_damaged(look, _ROWS),
-                "failed_files": progress.last_failed_files(look, _ROWS),
+                "failed_files": failed_files,
                 "deliveries": progress.open_deliveries(look, _ROWS),
-                "exports": progress.last_exports(look, _ROWS),
+                "exports": exports,
                 "jobs": job_statuses(progress.scheduled(look)),
-                "at": datetime.now(UTC).replace(microsecond=0),
+                "changes": changes,
+                "at": at,
                 "sql": look.asked,
+                "_one": notation.one,
+                "_many": notation.many,
+                "_symbols": lambda side: symbols_of(side, settings),
+                "_exported": next((row for row in exports if row["state"] == "done"), None),
+                "_failures": _failures(daemon, batches, failed_files, exports, at - _RECENT),
             }
         return page.answer(request, "now", content)
 
     return router
+
+
+def _failures(
+    daemon: Mapping[str, Any] | None,
+    batches: Sequence[_Row],
+    failed_files: Sequence[_Row],
+    exports: Sequence[_Row],
+    since: datetime,
+) -> list[str]:
+    """Return the numbers of recent failures by kind, such as `2 failed files`, with `+` if all rows are recent."""
+    recent_batches = [row for row in batches if _is_recent(row["started_at"], since)]
+    recent_files = [row for row in failed_files if _is_recent(row["at"], since)]
+    recent_exports = [row for row in exports if _is_recent(row["started_at"], since)]
+    loops = [] if daemon is None else [loop for loop in daemon["loops"] if not loop["turns"]]
+    found = (
+        ("stopped loop", len(loops), False),
+        ("failed file", len(recent_files), len(recent_files) == _ROWS),
+        ("failed input", sum(row["state"] == "failed" for row in recent_batches), len(recent_batches) == _ROWS),
+        ("rejected line", sum(row["rejected"] for row in recent_batches), len(recent_batches) == _ROWS),
+        ("failed export", sum(row["state"] == "failed" for row in recent_exports), len(recent_exports) == _ROWS),
+    )
+    return [f"{number:,}{'+' * more} {name}{'s' * (number != 1)}" for name, number, more in found if number]
+
+
+def _is_recent(moment: Any, since: datetime) -> bool:
+    """Compare a UTC time, which is text on SQLite, with another by minutes."""
+    return str(moment)[:16].replace("T", " ") >= f"{since:%Y-%m-%d %H:%M}"
 
 
 def _is_annealed(settings: Settings) -> bool:

@@ -31,7 +31,7 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     @router.get("/pairs/{pair_id:int}.json")
     @router.get("/pairs/{pair_id:int}")
     def pair_page(request: Request, pair_id: PairId) -> Response:
-        """A stored pair."""
+        """Return the page of a pair."""
         texts(request)
         with page.reader.look() as look:
             content = _content(look, _found(look, pair_id))
@@ -40,7 +40,7 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 
     @router.get("/pairs/{pair_id:int}/withdraw")
     def ask_whether(request: Request, pair_id: PairId) -> Response:
-        """Asks whether the pair is to leave."""
+        """Return the form that withdraws a pair."""
         texts(request)
         _service(page)
         with page.reader.look() as look:
@@ -51,7 +51,7 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
-        """Takes the pair out."""
+        """Withdraw a pair."""
         ours(request, page.sessions, await form_values(request))
         service = _service(page)
         if pair_id not in await threads.change(lambda: service.withdraw([pair_id])):
@@ -60,7 +60,7 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
-        """Says whether the pair has left; shows the pair where nobody wants it out."""
+        """Return whether a pair has been withdrawn. Redirect to its page if no withdrawal was requested."""
         with page.reader.look() as look:
             still_there = is_leaving(look, pair_id)
             if still_there is None:
@@ -74,7 +74,7 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 def _service(page: PageContext) -> Service:
     if page.service is None:
         raise ProblemError(
-            HTTPStatus.FORBIDDEN, "pairs leave where a daemon runs (`hierogram serve`); this is for looking only"
+            HTTPStatus.FORBIDDEN, "withdrawing pairs requires a daemon (`hierogram serve`); this server is read-only"
         )
     return page.service
 
@@ -83,7 +83,7 @@ def _found(look: Look, pair_id: int) -> PairRecord:
     pair = find_pair(look, pair_id)
     if pair is None:
         one = notation_of(look.settings().grammar).one
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {one} {pair_id}")
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{one} {pair_id} not found")
     return pair
 
 

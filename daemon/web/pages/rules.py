@@ -23,7 +23,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule")
     @router.get("/rule.json")
     def rule_page(request: Request) -> Response:
-        """A rule, by its sides."""
+        """Return the page of a rule."""
         given = texts(request, "source", "target", "after")
         source, target = given.get("source", ""), given.get("target", "")
         with page.reader.look() as look:
@@ -58,7 +58,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
     def pairs_of_rule(request: Request) -> Response:
-        """Pairs whose present derivation uses a rule."""
+        """Return pairs whose current derivation uses a rule."""
         # Import lazily: other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import Lines, concordance
 

@@ -53,7 +53,7 @@ def search_routes(page: PageContext) -> APIRouter:
     @router.get("/search")
     @router.get("/search.json")
     def search_page(request: Request) -> Response:
-        """Rules that hold a phrase; without one, what the store holds."""
+        """Return rules that match a query, or an overview of the store if there is no query."""
         query, given = options(request, Query, "q", "after")
         query = replace(query, limit=min(query.limit, _MOST))
         phrase = read_phrase(given.get("q", ""))

@@ -47,7 +47,7 @@ def build_pages(
     if context is not None:
         added = [one for extension in extensions() if extension.pages for one in extension.pages(context, page)]
     page.navigation = [(one.name, one.path, one.title) for one in added]
-    app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="Hierogram pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(page))
     app.include_router(pair_routes(page, threads))
@@ -59,9 +59,9 @@ def build_pages(
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:
-        """A file that pages load; its address changes with its content."""
+        """Return a static file. Its path changes with its content."""
         if name not in STATIC:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "there is no such file")
+            raise ProblemError(HTTPStatus.NOT_FOUND, "file not found")
         return Response(
             static_content(name), media_type=_TYPES[name.rpartition(".")[2]], headers={"Cache-Control": _FOREVER}
         )  # fmt: skip
@@ -85,7 +85,7 @@ def entering_routes(page: PageContext) -> APIRouter:
 
     @router.get(ENTER)
     def enter_page(request: Request) -> Response:
-        """Asks for the token."""
+        """Return the login form."""
         given = texts(request, "next")
         if not sessions.needed:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
@@ -93,10 +93,10 @@ def entering_routes(page: PageContext) -> APIRouter:
 
     @router.post(ENTER)
     async def enter(request: Request) -> Response:
-        """Gives a browser that shows the token a cookie."""
+        """Check the token and set a session cookie."""
         values = await form_values(request)
         if from_elsewhere(request):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "this was sent by a page of another site")
+            raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed")
         place = _inside(values.get("next", "/"))
         if not sessions.right(values.get("token", "")):
             content = {"next": place, "wrong": True}
@@ -110,13 +110,13 @@ def entering_routes(page: PageContext) -> APIRouter:
 
     @router.get("/leave")
     def leave_page(request: Request) -> Response:
-        """Asks whether to leave."""
+        """Return the logout form."""
         token = sessions.form_token(request.cookies.get(COOKIE), "/leave")
         return page.html(request, "leave", {"form_token": token})
 
     @router.post("/leave")
     async def leave(request: Request) -> Response:
-        """Takes the cookie back."""
+        """Delete the session cookie."""
         ours(request, sessions, await form_values(request))
         gone = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
         gone.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -41,11 +41,11 @@ def word_routes(page: PageContext) -> APIRouter:
     @router.get("/word")
     @router.get("/word.json")
     def word_page(request: Request) -> Response:
-        """A word of a side."""
+        """Return the page of a word."""
         given = texts(request, "side", "token")
         side, token = given.get("side", SOURCE), given.get("token", "")
         if side not in (SOURCE, TARGET):
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: is {SOURCE} or {TARGET}")
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: must be {SOURCE} or {TARGET}")
         with page.reader.look() as look:
             content = _content(look, side, token)
         return page.answer(request, "word", content)

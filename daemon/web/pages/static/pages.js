@@ -20,7 +20,7 @@
     }
     for (const link of pair.querySelectorAll("[data-keys]"))
       if (link.dataset.keys.split(" ").includes(word.dataset.key)) light(link);
-    if (aloud) said().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", without a link");
+    if (aloud) said().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", no link");
   }
   function showNode(node) {
     clear();

@@ -69,7 +69,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     tab_to(page, "button.danger")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/withdrawn/{number}")
-    assert page.locator("h1").text_content() == f"Pair {number} has left"
+    assert page.locator("h1").text_content() == f"Pair {number} was withdrawn"
     assert learned.find_pair(int(number)) is None
 
 
@@ -100,8 +100,8 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     page.get_by_role("button", name="Withdraw").click()
     assert page.locator("h1").text_content() == "Pair 1 has left"
     assert learned.find_pair(1) is None
-    page.get_by_role("link", name="Ask").click()
-    page.get_by_role("link", name="How far are the pairs?").click()
+    page.get_by_role("link", name="SQL").click()
+    page.get_by_role("link", name="Pairs by state").click()
     assert page.locator("#answer tbody td").first.text_content() == "settled"
 
 
@@ -153,7 +153,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
 def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/ask")
     tab_to(page, ".recipes a")
-    while page.evaluate("document.activeElement.textContent") != "How far are the pairs?":
+    while page.evaluate("document.activeElement.textContent") != "Pairs by state":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer")
@@ -192,7 +192,7 @@ def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, se
     page.keyboard.type("The lawn")
     tab_to(page, ".correct button")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=The correction is stored")
+    page.wait_for_selector("text=The correction was stored")
     row = learned.pairs()[-1]
     assert (row.source, row.target) == ("La maison verte", "The lawn")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -206,10 +206,10 @@ def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, v
     assert page.locator(".translated").count() == 2
     page.locator("summary", has_text="Correct this").first.click()
     page.locator("#target1").fill("the lawn")
-    page.get_by_role("button", name="Store the correction").first.click()
-    assert "The correction is stored" in page.locator("[role=status]").text_content()
+    page.get_by_role("button", name="Store correction").first.click()
+    assert "The correction was stored" in page.locator("[role=status]").text_content()
     assert page.locator("#text").input_value() == "la maison verte\n\nla maison"
-    page.get_by_role("link", name="Show near pairs").click()
+    page.get_by_role("link", name="Show similar pairs").click()
     assert page.locator(".concordance li").count() >= 1
 
 
@@ -230,13 +230,13 @@ def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
 @pytest.mark.slow
 def test_the_token_is_requested_once(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned, token=TOKEN)}/search?q={quote('ne _ pas')}")
-    assert page.locator("h1").text_content() == "Enter"
+    assert page.locator("h1").text_content() == "Sign in"
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector("table.rules")
     assert page.locator("#q").input_value() == "ne _ pas"
     [cookie] = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-    page.get_by_role("link", name="Leave").click()
-    page.get_by_role("button", name="Leave").click()
-    assert page.locator("h1").text_content() == "Enter"
+    page.get_by_role("link", name="Sign out").click()
+    page.get_by_role("button", name="Sign out").click()
+    assert page.locator("h1").text_content() == "Sign in"
