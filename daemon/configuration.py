@@ -49,7 +49,7 @@ TimeZoneName = Annotated[str, AfterValidator(lambda name: read_zone(name).key)]
 
 
 class Section(BaseModel):
-    """A section of the file: what it does not know is an error."""
+    """Section of the configuration file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,14 +58,14 @@ AnySection = TypeVar("AnySection")
 
 
 class DaemonSection(Section):
-    """Supervision of the loops, and the end of the daemon."""
+    """Supervision of the loops, and shutdown."""
 
     grace_seconds: Seconds = Field(
         default=30.0,
-        description="How long the loops may take to finish after SIGTERM; then the daemon ends.",
+        description="Seconds that loops have to finish after SIGTERM, before the process exits.",
     )
     stall_seconds: Seconds = Field(
-        default=900.0, description="A loop without a sign of life for so long ends the daemon with an error."
+        default=900.0, description="Seconds without a heartbeat of a loop after which the daemon exits with an error."
     )
     pause_seconds: ClassVar[float] = 1.0
     """Pause before a failed loop is restarted; it doubles with every failure in a row."""
@@ -74,31 +74,35 @@ class DaemonSection(Section):
     give_up_after: ClassVar[int] = 8
     """Failures in a row, other than of the database, after which a loop ends the daemon with an error."""
     lease_seconds: Seconds = Field(
-        default=60.0, description="After so long without a sign of life another process may take the store over."
+        default=60.0, description="Seconds without a heartbeat after which another process may take over the store."
     )
 
 
 class LogSection(Section):
-    """The log, on standard error."""
+    """Logging to standard error."""
 
     format: str = Field(
-        default="auto", pattern="^(auto|json|human)$", description="json, human, or auto: human on a terminal."
+        default="auto",
+        pattern="^(auto|json|human)$",
+        description="Log format: json, human, or auto (human on a terminal).",
     )
     level: str = Field(
-        default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error."
+        default="info",
+        pattern="^(debug|info|warning|error)$",
+        description="Lowest level to log: debug, info, warning or error.",
     )
 
 
 class SpoolSection(Section):
-    """The folder in which files are dropped."""
+    """Spool folder."""
 
     folder: Annotated[Path | None, SPOOL] = None
     corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
-    poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
+    poll_seconds: Seconds = Field(default=1.0, description="Seconds between scans of the folder.")
     languages: Languages = None
-    tokenize: bool = Field(default=False, description="Whether text without links is divided into tokens.")
+    tokenize: bool = Field(default=False, description="Tokenize text that comes without links.")
     unaligned_after: Seconds | None = Field(
-        default=None, description="Seconds after which `.source` and `.target` are taken without an `.alignment`."
+        default=None, description="Seconds after which `.source` and `.target` are ingested without an `.alignment`."
     )
 
 
@@ -108,30 +112,34 @@ class IntakeSection(Limits):
 
     reader_seconds: Annotated[
         float,
-        Option("Abort reading a file after this time without progress; the second time it is set aside.", above=0),
+        Option(
+            "Seconds without progress after which reading a file is aborted. The second time, the file is moved to "
+            "`failed/`.",
+            above=0,
+        ),
     ] = SILENT_SECONDS
 
 
 class SamplingSection(Section):
-    """Sampling of new pairs, and rejuvenation of old ones."""
+    """Sampling of new and settled pairs."""
 
     threads: Threads = None
     pairs_at_once: int = Field(
         default=10_000,
         ge=1,
-        description="Pairs in memory, sampled together; the others wait.",
+        description="Maximum number of pairs sampled together in memory; other pairs wait.",
     )
     commit_seconds: Seconds = Field(
-        default=5.0, description="Work is committed at least so often (a sweep is never cut short)."
+        default=5.0, description="Commit at least this often, in seconds (always after a whole sweep)."
     )
     new_share: float = Field(
         default=0.9,
         gt=0,
         le=1,
-        description="Share of the time for new pairs while there are any; the rest is for settled ones.",
+        description="Share of sampling time for new pairs, if there are any; the rest is for settled pairs.",
     )
     idle_share: float = Field(
-        default=0.5, ge=0, le=1, description="Share of the time for settled pairs while no pair is new."
+        default=0.5, ge=0, le=1, description="Share of time for sampling settled pairs if there are no new pairs."
     )
     likelihood_seconds: ClassVar[float] = 60.0
     """How often the log-likelihood is computed, which takes time proportional to the rules."""
@@ -147,22 +155,22 @@ def _is_http_url(text: str) -> bool:
 
 
 class WebhooksSection(Section):
-    """Whom the daemon tells of finished exports, or of other events."""
+    """Webhooks for exports and other events."""
 
     url: SecretStr | None = Field(
         default=None,
-        description="Where events are sent to, each in a POST. It may contain credentials: the store, the log and "
+        description="URL that receives events, each in a POST request. It may contain credentials: the store, the log and "
         "pages do not have them.",
     )
-    secret: SecretStr | None = Field(default=None, description="What they are signed with.")
+    secret: SecretStr | None = Field(default=None, description="Secret that signs the requests.")
     events: tuple[str, ...] = Field(
-        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds that are sent; see [events.md](events.md)."
+        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds of events to send; see [events.md](events.md)."
     )
     timeout_seconds: Seconds = Field(
         default=10.0,
-        description="How long an attempt may take in all.",
+        description="Seconds for a whole attempt.",
     )
-    attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery has failed.")
+    attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery counts as failed.")
     pause_seconds: ClassVar[float] = 2.0
     """Pause before the second attempt; it doubles with each further one, up to an hour."""
 
@@ -173,9 +181,9 @@ class WebhooksSection(Section):
             raise ValueError("url: has to be a URL as in https://example.org/hook")
         for kind in self.events:
             if kind not in EVENT_KINDS:
-                raise ValueError(f"events: there is no kind {kind!r}; there are {', '.join(EVENT_KINDS)}")
+                raise ValueError(f"events: unknown kind {kind!r}: expected {', '.join(EVENT_KINDS)}")
         if self.secret is not None and len(self.secret.get_secret_value()) < _SHORTEST_TOKEN:
-            raise ValueError(f"secret: has to have at least {_SHORTEST_TOKEN} characters")
+            raise ValueError(f"secret: must have at least {_SHORTEST_TOKEN} characters")
         return self
 
 
@@ -188,87 +196,90 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpConfiguration(Section):
-    """Where the daemon listens, who may ask, and how much of everything it takes."""
+    """HTTP server: address, authentication and limits."""
 
-    enabled: bool = Field(default=True, description="Whether the daemon answers HTTP.")
+    enabled: bool = Field(default=True, description="Serve HTTP.")
     host: Annotated[str, HOST] = "127.0.0.1"
     port: Annotated[int, PORT] = 8470
-    token: SecretStr | None = Field(default=None, description="What clients have to show as a bearer token.")
-    max_request_bytes: Positive = Field(default=1 << 34, description="Largest body of pairs, in bytes.")
+    token: SecretStr | None = Field(default=None, description="Bearer token required of clients.")
+    max_request_bytes: Positive = Field(default=1 << 34, description="Maximum size of a body of pairs, in bytes.")
     max_rate: float = Field(
         default=100.0,
         gt=0,
-        description="Requests per second and client address; with the token, without it, and of health checks are "
-        "counted separately.",
+        description="Requests per second and client address. Requests with the token, without it, and health checks "
+        "are counted separately.",
     )
-    max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
+    max_burst: Positive = Field(
+        default=200, description="Burst of requests that a client may send before `max_rate` applies."
+    )
     forwarded_allow_ips: str = Field(
         default="127.0.0.1,::1",
-        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted; "
-        "`*` trusts all; see [http.md](http.md#behind-a-proxy).",
+        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, "
+        "or `*` for all; see [http.md](http.md#behind-a-proxy).",
     )
     max_connections: Positive = Field(
         default=100,
-        description="Connections and running requests at a time; beyond, the client that is waited for longest is "
-        "disconnected.",
+        description="Maximum number of open connections and of running requests. Beyond it, the client idle for "
+        "longest is disconnected.",
     )
-    max_intakes: Positive = Field(default=4, description="Bodies of pairs taken in at a time.")
+    max_intakes: Positive = Field(default=4, description="Maximum number of bodies of pairs ingested at the same time.")
     max_lag: Positive = Field(
-        default=100_000, description="Waiting pairs beyond which new ones are taken slowly, then refused."
+        default=100_000,
+        description="Number of waiting pairs above which new pairs are delayed, and finally refused with 503.",
     )
     backlog_timeout: Seconds = Field(
-        default=30.0, description="Seconds that a body waits for the lag to fall before it is refused."
+        default=30.0, description="Seconds that a body of pairs waits for the lag to fall before it is refused."
     )
     client_timeout: Seconds = Field(
         default=30.0,
-        description="Seconds in which a request has to arrive, and some of an answer (about 100 kB) has to be read; "
-        "a body faster than `min_bytes_per_second` may take longer.",
+        description="Seconds for a request to arrive, and for a client to read about 100 kB of a response. A body "
+        "faster than `min_bytes_per_second` may take longer.",
     )
     min_bytes_per_second: Positive = Field(
         default=256,
-        description="Slowest body that is waited for after `client_timeout`.",
+        description="Minimum rate of a body after `client_timeout`.",
     )
     idempotency_hours: ClassVar[float] = 48.0
     """How long the answer to an Idempotency-Key is kept."""
 
     libretranslate: bool = Field(
-        default=False, description="Whether programs may ask as LibreTranslate; see [integrations.md](integrations.md)."
+        default=False, description="Serve the LibreTranslate protocol; see [integrations.md](integrations.md)."
     )
     mcp: str = Field(
         default="off",
         pattern="^(off|read|add)$",
-        description="What language models may do at `/mcp`: nothing (off), ask (read), or also store pairs (add); see "
+        description="MCP tools at `/mcp`: none (off), queries (read), or queries and storing pairs (add); see "
         "[integrations.md](integrations.md).",
     )
-    pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
-    sql: bool = Field(default=True, description="Whether people may ask SQL on a page.")
+    pages: bool = Field(default=True, description="Serve pages for browsers; see [pages.md](pages.md).")
+    sql: bool = Field(default=True, description="Serve the page for SQL queries.")
     sql_url: SecretStr | None = Field(
         default=None,
-        description="On Postgres, the store under the role that questions are asked by; "
-        "without it they are refused; see [pages.md](pages.md).",
+        description="On Postgres, URL of the store with the role that runs SQL queries; without it they are refused; "
+        "see [pages.md](pages.md).",
     )
-    sql_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")
-    sql_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
+    sql_seconds: Seconds = Field(default=10.0, description="Maximum duration of an SQL query, in seconds.")
+    sql_rows: Positive = Field(default=500, description="Maximum number of result rows on the page.")
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
         # The value may hold a password, so no message shows it.
         if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
-            raise ValueError("sql_url: has to be a URL as in postgresql://role:password@host/database")
+            raise ValueError("sql_url: must be a URL such as postgresql://role:password@host/database")
         if self.token is not None and len(self.token.get_secret_value()) < _SHORTEST_TOKEN:
-            raise ValueError(f"token: has to have at least {_SHORTEST_TOKEN} characters")
+            raise ValueError(f"token: must have at least {_SHORTEST_TOKEN} characters")
         if self.enabled and self.token is None and not is_loopback(self.host):
             raise ValueError(
-                f"host {self.host!r} is not a loopback address, so a token is needed: set token "
-                f"(at least {_SHORTEST_TOKEN} characters), or listen at 127.0.0.1"
+                f"host {self.host!r} is not a loopback address: set token (at least {_SHORTEST_TOKEN} characters), or "
+                "listen on 127.0.0.1"
             )
         return self
 
 
 class Configuration(Section):
-    """All that can be configured; what a store was made with (`hierogram init`) is not part of it."""
+    """Configuration of the daemon. Settings of the store (`hierogram init`) are not part of it."""
 
-    store: str = Field(default=DEFAULT_STORE, description="The store, as `--store` takes it.")
+    store: str = Field(default=DEFAULT_STORE, description="Store, as in `--store`.")
     daemon: DaemonSection = Field(default_factory=DaemonSection)
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
@@ -278,9 +289,9 @@ class Configuration(Section):
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
     timezone: TimeZoneName = Field(
-        default=DEFAULT_ZONE, description="Time zone of exports that name no other one, such as Europe/Berlin."
+        default=DEFAULT_ZONE, description="Default time zone of scheduled exports, such as Europe/Berlin."
     )
-    exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
+    exports: tuple[ExportJob, ...] = Field(default=(), description="Scheduled exports, one `[[exports]]` table each.")
 
     def section(self, kind: type[AnySection]) -> AnySection:
         """Return the section of an extension."""
@@ -339,7 +350,7 @@ def load_configuration(file: Path | None = None, **given: object) -> Configurati
     for name in os.environ:
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
         if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in known:
-            raise UsageError(f"environment: {name}: there is no section [{section.lower()}]")
+            raise UsageError(f"environment: {name}: unknown section [{section.lower()}]")
     try:
         merged = _environment_type()(**content)
     except ValidationError as error:
@@ -368,7 +379,7 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: is not TOML: {error}") from error
+        raise UsageError(f"{file}: invalid TOML: {error}") from error
     try:
         # As JSON, since there a text is no number, as is right for a file, but a path may be written as a text.
         configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
@@ -384,8 +395,8 @@ def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | No
         keys = [str(key) for key in problem["loc"]]
         known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
         # What is wrong with a section as a whole says so itself, and its values may be secrets.
-        shown = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
-        reason = f"{problem['msg'].removeprefix('Value error, ')}{shown}" if known else "there is no such key"
+        shown = "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
+        reason = f"{problem['msg'].removeprefix('Value error, ')}{shown}" if known else "unknown key"
         key = ".".join(keys) or "(file)"
         variable = ENVIRONMENT_PREFIX + "__".join(keys[:2]).upper()
         in_environment = variable in os.environ or ENVIRONMENT_PREFIX + "".join(keys[:1]).upper() in os.environ

@@ -28,9 +28,9 @@ class Deadline:
     def check(self) -> None:
         """Raise `DeadlineError` if the deadline has passed or was cancelled."""
         if self._cancelled.is_set():
-            raise DeadlineError("the client has left: nobody needs the answer")
+            raise DeadlineError("the client disconnected: request canceled")
         if time.monotonic() > self._until:
-            raise DeadlineError(f"this takes longer than {self.seconds:g} s: ask for less at once")
+            raise DeadlineError(f"the request took longer than {self.seconds:g} s: send a smaller request")
 
     @contextmanager
     def applied(self) -> Iterator[None]:

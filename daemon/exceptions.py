@@ -37,7 +37,7 @@ class NothingLearnedError(DaemonError):
     """The store has no rules yet: it has no pairs, or has not learned."""
 
     def __init__(self, store: str) -> None:
-        super().__init__(f"{store}: nothing is learned yet: run `hierogram learn`")
+        super().__init__(f"{store}: nothing learned yet: run `hierogram learn`")
 
 
 class AlignerUntrainedError(DaemonError):
@@ -58,4 +58,4 @@ class LateError(DaemonError):
 
 def install_extra(extra: str) -> str:
     """Return the instruction to install an extra, for messages."""
-    return f"run pip install '.[{extra}]' in the clone of hierogram"
+    return f"run pip install '.[{extra}]' in the source folder of hierogram"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "hierogram.extensions"
 
-STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Look", "Translate", "Serve"
+STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Inspect", "Translate", "Serve"
 """Groups of commands in the order of `hierogram --help`."""
 
 

@@ -84,7 +84,7 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
     A device or a pipe is written directly, not replaced. Raises `FileExistsError` if the path is a database.
     """
     if is_database(path):
-        raise FileExistsError(EEXIST, "it is a database: name another file", str(path))
+        raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):
         with path.open("wb") as file:
             yield file

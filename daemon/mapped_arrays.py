@@ -68,7 +68,7 @@ def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dic
     try:
         with open(path, "rb") as file:
             if file.read(len(line)) != line:
-                raise InputError(f"{path}: is no {kind} that this version of hierogram can read: make it again")
+                raise InputError(f"{path}: this version of hierogram cannot read this {kind}: create it again")
             sizes = file.read(2 * _SIZES.itemsize)
             length, checked = np.frombuffer(sizes, _SIZES).tolist() if len(sizes) == 8 else (0, 0)
             header = file.read(min(length, _MOST_HEADER))
@@ -100,7 +100,7 @@ def _mapped(path: str, content: mmap.mmap, at: int, what: tuple[np.dtype[Any], t
 
 
 def _damaged(path: str) -> InputError:
-    return InputError(f"{path}: is damaged or incomplete: make it again")
+    return InputError(f"{path}: damaged or incomplete: create it again")
 
 
 def _padding(size: int) -> bytes:

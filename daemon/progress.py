@@ -72,7 +72,7 @@ def silence() -> Iterator[None]:
 
 def print_compiling() -> None:
     """Print a line from now on when kernels are compiled for the first time on this machine."""
-    said = "compiling for this machine, which takes twenty seconds to a minute, once …"
+    said = "compiling the samplers for this machine (once, 20 to 60 seconds) …"
     LISTENERS.append(lambda: print(said, file=sys.stderr, flush=True))
 
 

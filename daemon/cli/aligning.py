@@ -40,9 +40,8 @@ def align(
     files: Annotated[
         list[str] | None,
         Option(
-            "Source sentences, one a line, and their translations, line for line; or one file of "
-            "`source ||| target` lines, of the same with tabs, or of JSON lines; compressed files are unpacked. "
-            "Without a file, or with -, standard input.",
+            "Source and target sentences in two files, line by line; or one file of `source ||| target` lines, "
+            "tab-separated lines or JSON lines. Compressed files are decompressed. Default: standard input (-).",
             metavar="[SRC TGT | FILE]",
             positional=True,
         ),
@@ -52,11 +51,11 @@ def align(
     tokenized: Tokenized = False,
     score: Annotated[bool, Option("Write ` ||| ` and each link's posterior probability after the links.")] = False,
 ) -> None:
-    """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
+    """Align the words of sentence pairs. Writes Pharaoh lines such as `0-0 1-2`, one per pair.
 
-    Tokens are separated by spaces, where --tokenize or --store does not say what divides text into tokens. Links count
-    tokens. A pair with an empty side gets an empty line. With --store the aligner's counts of that store are where it
-    begins; nothing is written to it. Two .tsv into a .json are aligned as Scripture Burrito.
+    Text is split at spaces, or tokenized by --tokenize or as in --store. Links count tokens from 0. A pair with an
+    empty side gets an empty line. --store uses the counts of the store's aligner as prior counts; the store is not
+    changed. Two .tsv files and a .json output are read and written as Scripture Burrito.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.library.texts import align as sample
@@ -84,7 +83,7 @@ def align(
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             note_text(side, name, lines, tokenized)
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
-            note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
+            note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
         with progress("align", "sweeps") as shown:
             aligned = sample(
                 sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
@@ -120,30 +119,32 @@ _COLUMNS = ("pair", "source", "target", "verdict")
 def links(
     context: typer.Context,
     pair: Annotated[int | None, Option("Number of the pair.", min=1, metavar="[PAIR]", positional=True)] = None,
-    fixed: Annotated[str, Option("Links that there are, as 0-0 1-2.", metavar="LINKS")] = "",
-    forbidden: Annotated[str, Option("Links that there are not.", metavar="LINKS")] = "",
-    forget: Annotated[bool, Option("Take back all that was said of the pair's links.")] = False,
+    fixed: Annotated[str, Option("Links that must be present, such as 0-0 1-2.", metavar="LINKS")] = "",
+    forbidden: Annotated[str, Option("Links that must be absent.", metavar="LINKS")] = "",
+    forget: Annotated[bool, Option("Remove all corrections of the pair's links.")] = False,
     file: Annotated[
         Path | None,
         typer.Option(
             "--import",
             metavar="FILE",
-            help="Links of many pairs: CSV with the columns pair, source, target, verdict (fixed or forbidden).",
+            help="Read corrections of many pairs from a CSV file with the columns pair, source, target, verdict "
+            "(fixed or forbidden).",
             dir_okay=False,
         ),
     ] = None,
     origin: Annotated[
-        str | None, Option("Who or what says so.", shown="command line, or the file", metavar="TEXT")
+        str | None, Option("Author or origin of the corrections.", shown="command line, or the file", metavar="TEXT")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fix and forbid links of pairs, in place of all that was said of their links before.
+    """Fix or forbid links of pairs. Replaces earlier corrections of these pairs.
 
-    The pair is aligned again, and its derivation begins again; alignments keep to the links until they are taken back.
-    Where a daemon runs, it does it, within seconds. Where a line of a file is wrong, nothing is stored.
+    The pair is re-aligned and its derivation restarts. Corrections hold until they are removed with --forget.
+    If a daemon is running, it applies the corrections within seconds. If a line of a file is invalid, nothing is
+    stored.
     """
     if [pair is None, not (fixed or forbidden), not forget, file is None].count(False) != (1 if file else 2):
-        raise UsageError("name a PAIR and its links, with --fixed, --forbidden or both; or PAIR --forget; or --import")
+        raise UsageError("expected PAIR with --fixed, --forbidden or both; or PAIR --forget; or --import FILE")
     if file is not None:
         corrections, said_by = _read(file), origin or str(file)
     else:
@@ -158,7 +159,7 @@ def _links(option: str, line: str) -> frozenset[Link]:
     for word in line.split():
         source, _, target = word.partition("-")
         if not (source.isdecimal() and target.isdecimal() and len(word) < 20):
-            raise UsageError(f"{option}: {word!r} is no link: write i-j, word numbers counted from 0")
+            raise UsageError(f"{option}: {word!r} is not a link: expected i-j, with words counted from 0")
         links.append((int(source), int(target)))
     return frozenset(links)
 
@@ -170,37 +171,40 @@ def _read(file: Path) -> dict[int, KnownLinks]:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
             if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
-                raise InputError(f"{file}: the first line does not name {', '.join(missing)}")
+                raise InputError(f"{file}: column missing in the header: {', '.join(missing)}")
             for row in rows:
                 numbers = []
                 for name in _COLUMNS[:3]:
                     text = (row[name] or "").strip()
                     if not text.isdecimal() or len(text) > 18:
-                        raise InputError(f"{file}: line {rows.line_num}: {name} {text!r} is no number")
+                        raise InputError(f"{file}, line {rows.line_num}: {name} must be a number, got {text!r}")
                     numbers.append(int(text))
                 pair, *link = numbers
                 verdict = (row["verdict"] or "").strip()
                 if verdict not in ("fixed", "forbidden"):
                     raise InputError(
-                        f"{file}: line {rows.line_num}: the verdict {verdict!r} is neither fixed nor forbidden"
+                        f"{file}, line {rows.line_num}: verdict must be fixed or forbidden, got {verdict!r}"
                     )
                 known = found.get(pair, KnownLinks())
                 found[pair] = known._replace(**{verdict: getattr(known, verdict) | {(link[0], link[1])}})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
     if not found:
-        raise InputError(f"{file}: it has no line with a link")
+        raise InputError(f"{file}: no links found")
     return found
 
 
 def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
-    with interruptible("what was noted is kept; run the command again"), chosen_store(context) as opened:
+    with (
+        interruptible("the corrections are stored but not applied yet: run the command again"),
+        chosen_store(context) as opened,
+    ):
         holder = opened.set_links(corrections, origin)
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
         print_json({"pairs": len(corrections), "links": number, "done": holder is None})
     elif holder:
-        print(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
+        print(f"{said}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
     else:
-        print(f"{said}: aligned again")
+        print(f"{said}: re-aligned")

@@ -54,7 +54,7 @@ def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
     """
     found = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in found and sys.stdin.isatty():
-        note(f"reading {what} from standard input; Ctrl-D ends them")
+        note(f"reading {what} from standard input; press Ctrl-D to finish")
     return found
 
 
@@ -71,13 +71,13 @@ def grammar_and_sentences(
     from hierogram.tools.translation.grammars import is_grammar
 
     if len(files) > 2:
-        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+        raise UsageError("expected GRAMMAR FILE, or --store URL and FILE")
     has_grammar = len(files) == 2 or (len(files) == 1 and (is_store(files[0]) or is_grammar(files[0])))
     grammar = files[0] if has_grammar else None
     if needs_file and has_grammar and len(files) == 1:
-        raise UsageError(f"{grammar} is a grammar, and no file of sentences is named: name both: {grammar} FILE")
+        raise UsageError(f"{grammar} is a grammar, and no file of sentences was given: expected {grammar} FILE")
     if grammar and named_store(context):
-        raise UsageError(f"--store and {grammar} are two grammars: name one")
+        raise UsageError(f"--store and {grammar} are mutually exclusive")
     named = files[1:] if has_grammar else files
     [sentences] = files_or_input(named, f"sentences for {grammar or store_url(context)}")
     check_readable(sentences)

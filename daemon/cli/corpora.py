@@ -39,9 +39,9 @@ def ingest(
     files: Annotated[
         list[str] | None,
         Option(
-            "SOURCE TARGET [ALIGNMENT] line by line, or one file of `source ||| target [||| 0-0 1-2]` lines, of "
-            'the same with tabs, of JSON lines {"source", "target", "alignment", "id"}, or of trees; gzip and zstd are '
-            "undone. Without a file, or with -, standard input.",
+            "SOURCE TARGET [ALIGNMENT], line by line; or one file of `source ||| target [||| 0-0 1-2]` lines, "
+            'tab-separated lines, JSON lines {"source", "target", "alignment", "id"}, or trees. gzip and zstd are '
+            "decompressed. Default: standard input (-).",
             metavar="[FILES]...",
             positional=True,
         ),
@@ -50,52 +50,50 @@ def ingest(
     format: Annotated[
         str,
         Option(
-            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl, tmx, memory (TMX that is all of its "
-            "corpus: what it has not is withdrawn), burrito (a .json and two .tsv); "
-            "tbx, csv or tsv with --dictionary."
+            "Input format: auto, parallel (two or three files), pipes (`source ||| target` lines), tsv, jsonl, tmx, "
+            "memory (the whole corpus as TMX: pairs that it lacks are withdrawn) or burrito (one .json and two .tsv "
+            "files). With --dictionary: tbx, csv or tsv."
         ),
     ] = "auto",
     languages: Languages = None,
     tokenize: Tokenize = None,
     corpus: Annotated[str, CORPUS] = "default",
-    strict: Annotated[
-        bool, Option("Exit with 1 if any line was rejected, not only where the input is damaged.")
-    ] = False,
+    strict: Annotated[bool, Option("Exit with 1 if any line was rejected, not only if the input is damaged.")] = False,
     trees: Annotated[
-        bool, Option("The file has trees in brackets, or packed forests; the store is one of trees.")
+        bool, Option("The file contains bracketed trees or packed forests, for a store of trees.")
     ] = False,
     nbest: Annotated[
-        bool, Option("Trees: n-best lists, a blank line after each; a list becomes a packed forest.")
+        bool, Option("Trees: the file contains n-best lists, separated by blank lines; each becomes a packed forest.")
     ] = False,
     dictionary: Annotated[
-        bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, told by its name or --format.")
+        bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
     ] = False,
     entries: Entries,
     how: Transformations,
     as_json: AsJson = False,
 ) -> None:
-    """Store sentence pairs, word-aligned or not, or with --trees a treebank; the store is made if there is none.
+    """Store sentence pairs or trees. Creates the store if it does not exist.
 
-    Pairs without an alignment are aligned when the store learns, together with what is there.
-    Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
-    reason, and the others go in; an input of which too much cannot be stored is not taken. An input that is empty,
-    whose files have different numbers of lines, or that has lines that are not UTF-8 ends with exit code 1; with
-    --strict, any that has a rejected line. The same input offered again is stored once. Entries of a --dictionary are
-    pairs of the corpus `dictionary`, unless another one is named; those of one word on each side have a link that is
-    fixed. A store's first trees settle for its life how trees are transformed and which words are known.
+    Pairs without word alignments are aligned by `hierogram learn` or the daemon. Text is split at spaces and tabs, or
+    tokenized by --tokenize. Invalid lines are rejected and recorded in the table rejected_lines; an input with too many
+    of them is rejected as a whole. Exit with 1 if the input is empty, its files have different numbers of lines, or a
+    line is not UTF-8; with --strict, also if any line was rejected. Ingesting the same input again stores nothing new.
+
+    Entries of a --dictionary become pairs of the corpus `dictionary`, or of --corpus; entries with one word on each
+    side get a fixed link. The first trees of a store determine how its trees are transformed and which words are known.
     """
     files = files_or_input(files, "pairs")
     if dictionary:
         if len(files) != 1 or trees or tokenize is not None:
-            raise UsageError("--dictionary takes one file, no --trees, and is divided into tokens as the store does")
+            raise UsageError("--dictionary requires exactly one file, without --trees and --tokenize")
     elif given(context, Entries):
-        raise UsageError("--weight and --block are for entries: hierogram ingest --dictionary terms.tbx")
+        raise UsageError("--weight and --block require --dictionary, as in hierogram ingest --dictionary terms.tbx")
     if nbest and not trees:
-        raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
+        raise UsageError("--nbest requires --trees, as in hierogram ingest --trees --nbest lists.txt")
     if trees and (len(files) != 1 or was_given(context, "format")):
-        raise UsageError("--trees takes one file, and no --format")
+        raise UsageError("--trees requires exactly one file, without --format")
     if format == MEMORY and (len(files) != 1 or trees or dictionary or tokenize is not None):
-        raise UsageError("--format memory takes one TMX file, which is divided into tokens as the store does")
+        raise UsageError("--format memory requires exactly one TMX file, without --tokenize")
     from hierogram.daemon.library.store import open_input
     from hierogram.daemon.text.formats import TMX
     from hierogram.daemon.text.ingest import IngestReport
@@ -108,16 +106,16 @@ def ingest(
         shown.update(now.bytes_read, now.bytes_total, now.lines, rejected)
 
     with ExitStack() as stack:
-        again = "what was stored stays; give the same files again to go on"
+        again = "pairs stored so far are kept; run the same command again to continue"
         stack.enter_context(interruptible(again.replace("files", "file") if trees else again))
         named = two_languages(languages, "--languages") if languages is not None else None
         divided = two_languages(tokenize, "--tokenize") if tokenize is not None else None
         known = pipeline_of(Settings(), named, divided).languages or ()
         if trees:
-            made_as = " of trees (`hierogram init --kind trees` takes settings)"
+            made_as = " of trees (use `hierogram init --kind trees` to choose settings)"
         else:
-            made_as = f" of the languages {','.join(known)}" if known else ""
-            made_as += " with the default settings (`hierogram init` takes others)"
+            made_as = f" for the languages {','.join(known)}" if known else ""
+            made_as += " with the default settings (use `hierogram init` to choose others)"
         # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
             open_input(
@@ -129,10 +127,10 @@ def ingest(
         opened = stack.enter_context(open_or_make(store_url(context), grammar=grammar, languages=known))
         shown = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
         if opened.made:
-            note(f"{opened.url}: made a new store{made_as}")
+            note(f"{opened.url}: created a store{made_as}")
         if format == MEMORY:
             synchronized = opened.synchronize(files[0], corpus, languages=named)
-            note(f"{synchronized.kept:,} as they were, {synchronized.withdrawn:,} withdrawn")
+            note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
             done = synchronized.added
             if not done.lines:
                 return
@@ -176,11 +174,12 @@ def _damage(done: "IngestReport") -> str | None:
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if not done.lines:
-        return "is empty: there was nothing to store"
+        return "no lines to store: the input is empty"
     if LENGTH_MISMATCH in done.reasons:
-        return "its files have different numbers of lines, so pairs before the end may be wrong too: compare the files"
+        return "the files have different numbers of lines, so earlier pairs may be wrong too: compare the files"
     if wrong := done.reasons[INVALID_UTF8]:
-        return f"{plural(wrong, 'line')} of {done.lines:,} not UTF-8: convert the file, as by iconv -f latin1 -t utf8"
+        lines = f"{plural(wrong, 'line')} of {done.lines:,}"
+        return f"{lines} not UTF-8: convert the file, for example with iconv -f latin1 -t utf8"
     return None
 
 
@@ -193,9 +192,8 @@ def _print(done: "IngestReport", noun: str) -> None:
         note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)
     print(
-        f"{plural(done.totals.accepted, noun)} stored, "
-        f"{done.totals.duplicates:,} known already in the corpus {done.corpus}, "
-        f"{plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
+        f"{plural(done.totals.accepted, noun)} stored, {done.totals.duplicates:,} duplicates in the corpus "
+        f"{done.corpus}, {plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
     )
     for reason, number in done.reasons.most_common():
         print(f"  rejected {number:,}: {reason}")

@@ -51,7 +51,10 @@ def telling(shown: Progress) -> "Report":
 
 
 PACKED, DATASETTE = "packed", "datasette"
-_OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
+_OTHERS = {
+    PACKED: "memory-mapped by `translate`, which then starts at once",
+    DATASETTE: "Datasette configuration of an SQLite store, with canned queries",
+}
 """Formats other than lists of rules, with their purposes."""
 _OF_PACKED = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = Declared.of(ExportOptions)["format"].option
@@ -59,7 +62,7 @@ _FORMAT = Declared.of(ExportOptions)["format"].option
 
 @dataclass(frozen=True, kw_only=True)
 class _Exported(ExportOptions):
-    """Choose what `export` writes: what a job of the schedule may, or another form of a store or grammar."""
+    """Options of `export`: the options of a scheduled job, and two more formats."""
 
     format: Annotated[
         str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_OTHERS})
@@ -80,26 +83,26 @@ def export(
     every: Every = None,
     max_age: MaxAge = None,
     grammar: Annotated[
-        str | None, Option("With --format packed: an export to pack in place of the store's rules.", metavar="FILE")
+        str | None, Option("With --format packed: pack this export instead of the store's rules.", metavar="FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the grammar as a file that decoders or analysts load, with a manifest beside it.
+    """Write the grammar to a file. A manifest is written beside it.
 
-    The name of the file says its format and its compression: grammar.moses.gz, rules.parquet. A packed grammar is what
-    `translate` maps into memory, so that it starts at once.
+    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. `translate` maps a packed
+    grammar into memory, so it starts at once.
     """
     chosen = given(context, _Exported)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if strange := chosen - _OF_PACKED:
             raise UsageError(
-                f"--format {PACKED} takes --max-scope, --posterior-mean and --current-sample, "
-                f"not {', '.join(sorted(strange))}"
+                f"--format {PACKED} allows --max-scope, --posterior-mean and --current-sample only, got "
+                f"{', '.join(sorted(strange))}"
             )
         _pack(context, grammar, destination, options)
         return
     if grammar is not None:
-        raise UsageError(f"--grammar is packed: give --format {PACKED}")
+        raise UsageError(f"--grammar requires --format {PACKED}")
     if options.format == DATASETTE:
         _configure_datasette(store_url(context), destination)
         return
@@ -108,7 +111,7 @@ def export(
         _schedule(context, destination, when, options, as_json)
         return
     if as_json and destination.is_standard_output:
-        raise UsageError("--json and --output - both write to standard output: give one of them")
+        raise UsageError("--json and --output - are mutually exclusive: both write to standard output")
     from hierogram.daemon.exports.publication import MANIFEST, manifest_path
 
     with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
@@ -119,8 +122,8 @@ def export(
                 note(f"  {left.filter}: {left.before:,} → {left.after:,}")
             _note_emptiness(manifest)
             if manifest.others:
-                note("its glue rules are not written: they are a file beside one that -o FILE names")
-            note("its manifest is in the store: the newest row of the table exports")
+                note("glue rules are not written to standard output: use -o FILE, which writes them to a second file")
+            note("the manifest is the newest row of the table exports in the store")
             return
         if destination.to is None:
             manifest = opened.export(destination.output, options=options, progress=telling(shown))
@@ -140,23 +143,23 @@ def export(
     for left in manifest.filters:
         print(f"  {left.filter}: {left.before:,} → {left.after:,}")
     for other in manifest.others[:5]:
-        print(f"{place.with_name(other.name)}: beside it")
-    print(f"{beside}: its manifest")
+        print(f"{place.with_name(other.name)}: additional file")
+    print(f"{beside}: manifest")
 
 
 def _note_emptiness(manifest: "Manifest") -> None:
     """Warn if no rule was written."""
     if not manifest.rules:
-        last = next((f": the last went by {left.filter}" for left in manifest.filters if not left.after), "")
-        note(f"hierogram: no rule is left{last}")
+        last = next((f" by {left.filter}" for left in manifest.filters if not left.after), "")
+        note(f"hierogram: no rules left after filtering{last}")
 
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
     """Write a packed grammar from a store or an export. Raises `UsageError` if options conflict with the format."""
     if destination.to is not None or destination.output is None or destination.is_standard_output:
-        raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
+        raise UsageError(f"--format {PACKED} writes a single file: use -o grammar.{PACKED}")
     if options.max_scope is None:
-        raise UsageError(f"--format {PACKED}: name a --max-scope")
+        raise UsageError(f"--format {PACKED} requires --max-scope")
     from hierogram.daemon.library.texts import Decoder
 
     with ExitStack() as stack:
@@ -176,7 +179,7 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     from hierogram.daemon.text.lines import write_lines
 
     if destination.to is not None:
-        raise UsageError(f"--format {DATASETTE} writes one file: name it with -o FILE")
+        raise UsageError(f"--format {DATASETTE} writes a single file: use -o FILE")
     output = destination.output or Path("datasette.json")
     file, configuration = datasette_configuration(url)
     if destination.is_standard_output:
@@ -185,9 +188,7 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     settings = " ".join(f"--setting {name} {value}" for name, value in configuration["settings"].items())
     print(f"datasette serve {file} --metadata {output} {settings}")
-    note(
-        f"Datasette 1.0 reads the settings from the file: datasette serve {file} --config {output} --metadata {output}"
-    )
+    note(f"{output}: written. Datasette 1.0: datasette serve {file} --config {output} --metadata {output}")
 
 
 def _schedule(
@@ -199,7 +200,7 @@ def _schedule(
     from hierogram.storage.options import OptionError
 
     if destination.to is None or destination.sentences is not None:
-        raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
+        raise UsageError("--cron and --every require --to FOLDER, without --sentences")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
@@ -210,11 +211,11 @@ def _schedule(
         except OptionError as error:
             raise UsageError(f"{_flag(error.option)}: {error.reason}") from error
     if added.error is not None:
-        note(f"hierogram: {job.name} cannot run before this is solved: {added.error}")
+        note(f"hierogram: {job.name} cannot run: {added.error}")
     if as_json:
         print_json(added.plain())
         return
-    print(f"{job.name}: added; `hierogram serve` runs it next at")
+    print(f"{job.name}: added; next runs of `hierogram serve`:")
     for time in added.next_runs:
         print(f"  {show_time(time)}")
 
@@ -225,12 +226,12 @@ def _flag(option: str) -> str:
 
 @with_options
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A", help="Export, or folder of a version.", exists=True)],
-    after: Annotated[Path, typer.Argument(metavar="B", help="The other one, of the same format.", exists=True)],
+    before: Annotated[Path, typer.Argument(metavar="A", help="Export file or folder of a version.", exists=True)],
+    after: Annotated[Path, typer.Argument(metavar="B", help="Another export of the same format.", exists=True)],
     limit: Annotated[int, LIMIT] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two exports: rules added, removed, and most changed. Exit code 1 where they differ."""
+    """Compare two exports. Shows rules added, removed and most changed, and exits with 1 if the exports differ."""
     from hierogram.daemon.library.quality import diff as compare
 
     with interruptible("nothing was compared"):
@@ -239,19 +240,19 @@ def diff(
         print_json(asdict(found))
     else:
         print(
-            f"{plural(found.same, 'rule')} as before, {found.changed:,} changed, {found.added:,} added, "
+            f"{plural(found.same, 'rule')} unchanged, {found.changed:,} changed, {found.added:,} added, "
             f"{found.removed:,} removed"
         )
         if found.news is not None:
-            print(f"{plural(found.news, 'rule')} moved by more than twice the error of sampling")
+            print(f"{plural(found.news, 'rule')} changed by more than twice the sampling error")
         for title, rules in (
-            ("moved most, beyond the error of sampling", found.most_news),
+            ("largest changes beyond sampling error", found.most_news),
             ("added", found.most_added),
             ("removed", found.most_removed),
-            ("changed most", found.most_changed),
+            ("largest changes", found.most_changed),
         ):
             if rules:
-                print(f"{title}, those with the highest counts first" if title in ("added", "removed") else title)
+                print(f"{title}, highest counts first" if title in ("added", "removed") else title)
                 print_table(
                     ("before", "after", "source", "target"),
                     [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],
@@ -268,22 +269,22 @@ def _shown(count: float | None) -> str:
 @with_options
 def schedule(
     context: typer.Context,
-    name: Annotated[str | None, Option("Name of a job.", metavar="[NAME]", positional=True)] = None,
+    name: Annotated[str | None, Option("Name of the job.", metavar="[NAME]", positional=True)] = None,
     run: Annotated[bool, Option("Run the job now, in this process.")] = False,
     dry_run: Annotated[bool, Option("Show what the job would write and delete now.")] = False,
     remove: Annotated[bool, Option("Remove the job; its versions remain.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the exports that the daemon runs on a schedule: the next runs, the last result, and why a run failed.
+    """List, run or remove scheduled exports. Lists next runs, last result and last error.
 
-    `hierogram export --cron` or `--every` adds a job. `--run` does not change when the job runs next.
+    Add a job with `hierogram export --cron` or `--every`. --run does not change the time of the next run.
     """
     from hierogram.daemon.exports.schedule import find_job, job_status, list_jobs, rehearse_job, remove_job, run_job
 
     if run + dry_run + remove > 1:
         raise UsageError("--run, --dry-run and --remove are mutually exclusive")
     if (run or dry_run or remove) and name is None:
-        raise UsageError("--run, --dry-run and --remove need the NAME of a job")
+        raise UsageError("--run, --dry-run and --remove require the NAME of a job")
     with chosen_store(context) as opened:
         store = opened.store
         if remove:
@@ -310,7 +311,7 @@ def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
         found = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.retired))}
         print_json(asdict(manifest) | found)
         return
-    result = "unchanged, not written again: " if made.unchanged else "would be written: " if rehearsed else ""
+    result = "unchanged, not rewritten: " if made.unchanged else "would be written: " if rehearsed else ""
     print(f"{path}: {result}{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}")
     if not made.unchanged:
         for left in manifest.filters:
@@ -326,7 +327,7 @@ def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
     for status in jobs:
         job, origin = status.job, "configuration" if status.configured else "hierogram export"
         when = f"every {job['every']}" if "every" in job else f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
-        print(f"{status.name}: {when}, {job.get('format', 'usual format')} to {job.get('to')}, added by {origin}")
+        print(f"{status.name}: {when}, {job.get('format', 'default format')} to {job.get('to')}, added by {origin}")
         print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
         ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at
         print(f"  last: {status.state}" + ("" if ended is None else f" {show_time(ended)}"))

@@ -117,9 +117,9 @@ def _check_output(values: Mapping[str, Any]) -> None:
     read = [path for name, path in files if name not in _REWRITTEN]
     for output in (path for name, path in files if name in _OUTPUTS):
         if is_database(output):
-            raise UsageError(f"{output} is a database, as a store is: name another file to write")
+            raise UsageError(f"{output} is a database: use another output file")
         if any(map(output.samefile, read)):
-            raise UsageError(f"{output} is read by this command: name another file to write")
+            raise UsageError(f"{output} is also an input of this command: use another output file")
 
 
 def given(context: typer.Context, options: type) -> set[str]:
@@ -184,7 +184,7 @@ def _typed(field: Declared, value: Any) -> Any:
         return tuple(value.split(",")) if value else ()
     if _is_file(field) and isinstance(value, str):
         if value.endswith("/"):
-            raise UsageError(f"{flag_of(field)}: {value} names a folder: name a file")
+            raise UsageError(f"{flag_of(field)}: {value} is a folder: expected a file")
         return Path(value)
     return value
 

@@ -43,14 +43,14 @@ def learn(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the grammar: new pairs by the schedule until they have burned in, then more sweeps over all pairs.
+    """Learn the grammar. Burns in new pairs by the schedule, then samples all pairs.
 
-    Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
-    interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
-    after the sweep at hand, which is committed.
+    Pairs without an alignment are aligned first, using the pairs that have one. An interrupted run is continued if it
+    had the same --sweeps, or if --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep, which
+    is committed.
 
-    With --workers other processes align and sample, on this machine or on others (extra `cluster`); what is learned
-    does not depend on how many they are, nor on which of them are lost.
+    With --workers, other processes on this machine or on a cluster align and sample (extra `cluster`). The result does
+    not depend on the number of workers or on lost workers.
     """
     chosen, blocks = sharing.parsed()
     if chosen is None:
@@ -86,20 +86,20 @@ def _learn(
         blocks_of = None if blocks is None else Blocks(*blocks)
         options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
-        with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
+        with interruptible("committed alignments are kept; run `hierogram learn` again to continue"):
             aligned = align_pending(learning, None if cluster is None else AligningWorkers(cluster))
         if not as_json:
             print_aligned(aligned)
         run = learning.continued()
         if run is not None and run.at_its_end:
             note(
-                f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said "
-                "so; the same command again begins another"
+                f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted; "
+                "run the command again to start a new run"
             )
         elif run is not None:
             sweeps_of_it = plural(run.sweeps, "sweep")
-            note(f"goes on with a run that was interrupted: {run.done:,} of its {sweeps_of_it} are done")
-        with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
+            note(f"continuing an interrupted run: {run.done:,} of {sweeps_of_it} done")
+        with stopping("hierogram: finishing and committing the current sweep; interrupt again to stop at once") as stop:
             with progress("learn", kind.many) as shown:
                 done = learning.sample(telling(shown), stop)
             if done.finished:
@@ -111,7 +111,7 @@ def _learn(
                 sys.stdout.flush()
                 learning.finish()
     if not done.finished:
-        note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
+        note("hierogram: interrupted: completed sweeps are committed; run `hierogram learn` again to continue")
         # Exit codes of shells: 130 for SIGINT, 143 for SIGTERM.
         raise typer.Exit(128 + stop.number)
 
@@ -125,7 +125,7 @@ def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> 
 def print_aligned(done: "AlignReport") -> None:
     """Print the result of aligning, or nothing if no pair was aligned."""
     if done.pairs:
-        again = f", {plural(done.rejuvenated, 'pair')} aligned again" if done.rejuvenated else ""
+        again = f", {plural(done.rejuvenated, 'pair')} re-aligned" if done.rejuvenated else ""
         print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 

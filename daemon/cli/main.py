@@ -40,7 +40,7 @@ class Commands(TyperGroup):
         for flag in ("--install-completion", "--show-completion"):
             if flag in args and len(args) > 1:
                 others = " ".join(arg for arg in args if arg != flag)
-                raise UsageError(f"{flag} is for the shell that you are in, and takes no name or command: {others}")
+                raise UsageError(f"{flag} cannot be combined with other arguments: {others}")
         return super().parse_args(ctx, args)
 
 
@@ -68,10 +68,10 @@ def choose_store(
         str, typer.Option("--store", envvar="HIEROGRAM_STORE", metavar="URL", help=STORE_HELP)
     ] = DEFAULT_STORE,
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A grammar store that keeps learning: translation rules from word-aligned sentence pairs.
+    """Learn translation rules from word-aligned sentence pairs, and keep learning as pairs arrive.
 
     Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
     """

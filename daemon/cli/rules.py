@@ -32,31 +32,35 @@ if TYPE_CHECKING:
 def rules(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, Option("Source side of the rules, in their notation.", metavar="[WORDS]...", positional=True)
+        list[str] | None,
+        Option("Source side of the rules, such as `la [X,1] de`.", metavar="[WORDS]...", positional=True),
     ] = None,
     *,
     wanted: Annotated[RuleQuery, Exclude(("source",))],
-    containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False,
-    tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False,
+    containing: Annotated[
+        bool, Option("Find rules that contain WORDS anywhere, if they are in use or have at least 0.5 expected uses.")
+    ] = False,
+    tree: Annotated[bool, Option("Draw the fragments of a tree grammar as outlines.")] = False,
     pairs: Annotated[
-        bool, Option("Pairs, or trees, whose present derivation uses the rule WORDS, `source ||| target`.")
+        bool,
+        Option("Show the pairs or trees whose current derivation uses the rule WORDS, given as `source ||| target`."),
     ] = False,
     current_sample: CurrentSample = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
+    """Show rules, most used first. The columns are expected uses, their standard error, and probabilities both ways.
 
-    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. Where no rule has it,
-    rules are shown whose words differ from it in accents or capital letters; in a store that divides text `l'eau` finds
-    `l' eau`. In a store of a tree grammar WORDS is the label of the fragments' roots, and the probability that of the
-    fragment given it.
+    Write a side as words and nonterminals numbered in source order, as in `la [X,1] de`. If no rule matches exactly,
+    rules that differ only in accents or capital letters are shown. In a store that tokenizes text, `l'eau` finds
+    `l' eau`. In a store of trees, WORDS is the root label of the fragments, and the probability is that of the fragment
+    given this label.
 
-    --pairs brings the table rule_pairs up to date first: only pairs that were sampled since the last time are counted
-    again. Without WORDS nothing else is done.
+    --pairs first updates the table rule_pairs for the pairs sampled since its last update. Without WORDS, it only does
+    that.
     """
     if pairs:
         if containing or tree or current_sample or given(context, RuleQuery) - {"limit"}:
-            raise UsageError("--pairs takes a rule, `source ||| target`, and --limit")
+            raise UsageError("--pairs requires a rule such as `source ||| target`, and allows --limit only")
         _show_occurrences(context, words or [], wanted.limit, as_json)
         return
 
@@ -81,19 +85,19 @@ def rules(
             )
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
-        raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
+        raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
     if found and respelled:
-        note("no rule is spelled so: these differ in accents or capital letters")
+        note("no exact match: these rules differ in accents or capital letters")
     if as_json:
         print_json([asdict(rule) for rule in found])
         return
     if not found:
         if is_target:
-            note(f"that is a target side: try --target {shlex.quote(source or '')}")
+            note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
         else:
-            note("no rule is like that" + (": try --containing" if source is not None else ""))
+            note("no matching rules" + (": try --containing" if source is not None else ""))
         if like:
-            note(f"words like it, or beginning so: {', '.join(like)}")
+            note(f"similar words: {', '.join(like)}")
         return
     columns = ("count",) if current_sample else ("expected_uses", "±")
     uses = [
@@ -137,11 +141,17 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         wanted = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
-    with interruptible("what was indexed stays; run the same command again to go on"), chosen_store(context) as opened:
+    with (
+        interruptible("the index is kept as far as it was built; run the same command again to continue"),
+        chosen_store(context) as opened,
+    ):
         kind, indexed = opened.notation(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
-            note(f"{opened.url}: is read-only: {plural(unindexed, kind.one)} without an index of rules left out")
+            note(
+                f"{opened.url}: read-only, so {plural(unindexed, kind.one)} missing from the index cannot be added "
+                "and are left out"
+            )
         elif unindexed:
             with progress("index", kind.many) as shown:
                 indexed = opened.index(lambda done, total: shown.update(done, total, done))
@@ -155,7 +165,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     elif not wanted:
         print(f"{plural(indexed, kind.one)} indexed")
     elif not found:
-        note(f"no present derivation uses {wanted}")
+        note(f"no current derivation uses {wanted}")
     else:
         print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),

@@ -16,15 +16,16 @@ from hierogram.storage.options import Option
 @with_options
 def serve(
     context: typer.Context,
-    config: Annotated[Path | None, Option("Configuration, TOML; see docs/daemon.md.", metavar="FILE")] = None,
+    config: Annotated[Path | None, Option("Configuration file (TOML); see docs/daemon.md.", metavar="FILE")] = None,
     spool: Annotated[Path | None, SPOOL] = None,
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
 ) -> None:
-    """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.
+    """Run the daemon. It ingests files as they arrive, and samples new pairs first and settled pairs when idle.
 
-    Every key of the configuration can be set in the environment, HIEROGRAM_SPOOL__FOLDER for folder in [spool]. SIGTERM
-    and Ctrl-C end the daemon when what it is at is committed, a second one at once; SIGHUP reads the file again.
+    Every key of the configuration can be set in the environment, such as HIEROGRAM_SPOOL__FOLDER for folder in [spool].
+    SIGTERM and Ctrl-C stop the daemon after it has committed its current work; a second signal stops it at once. SIGHUP
+    reloads the configuration file.
     """
     from hierogram.daemon.serving.signals import end_now, heed_signals
 
@@ -57,7 +58,7 @@ def serve(
             ]
 
         if opened.made:
-            note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
+            note(f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)")
         try:
             run(opened, configuration, config, given, doors)
         except LateError as error:
@@ -69,27 +70,27 @@ def serve(
 @with_options
 def browse(
     context: typer.Context,
-    named: Annotated[str | None, Option("Store to look at, as --store.", metavar="[STORE]", positional=True)] = None,
+    named: Annotated[str | None, Option("Store to show, as in --store.", metavar="[STORE]", positional=True)] = None,
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
 ) -> None:
-    """Show a store in the browser: search rules, look at pairs and derivations, ask SQL. Nothing can be changed.
+    """Show a store in the browser, read-only. Search rules, view pairs and derivations, and run SQL queries.
 
-    No daemon is needed; where one runs, it has the same pages (`hierogram serve`). At any address but loopback a token
-    is needed, HIEROGRAM_HTTP__TOKEN in the environment. Ctrl-C ends it.
+    A daemon (`hierogram serve`) serves the same pages; this command does not need one. Addresses other than loopback
+    require a token, in the environment variable HIEROGRAM_HTTP__TOKEN. Press Ctrl-C to stop.
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.server import browse as serve_pages
 
     if named is not None and named_store(context) is not None:
-        raise UsageError("name the store once: as STORE or with --store")
+        raise UsageError("STORE and --store are mutually exclusive")
     configuration = load_configuration(None, http_host=host, http_port=port).http
 
     def ready(url: str, address: str) -> None:
         print(f"{url} at {address}")
         # Nothing else is printed until the command ends, and readers of a pipe wait for the address.
         sys.stdout.flush()
-        note("Ctrl-C ends it")
+        note("press Ctrl-C to stop")
 
     with interruptible("nothing was changed"):
         serve_pages(named or store_url(context), configuration, ready)

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 def init(
     context: typer.Context,
     settings: Settings,
-    upgrade: Annotated[bool, Option("Take an older store to this version's schema.")] = False,
+    upgrade: Annotated[bool, Option("Upgrade an older store to the schema of this version.")] = False,
     parts_of: Annotated[
         str | None,
-        Option("Make it of the pairs of another store, with words divided into parts.", metavar="WORDS"),
+        Option("Copy the pairs of the store WORDS, with words split into subwords.", metavar="WORDS"),
     ] = None,
 ) -> None:
-    """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
+    """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
-    --parts-of makes one of the same pairs as another, for languages whose words have many forms: the parts are learned
-    from the words of each side that is rich in them, by byte pair encoding, and what comes later is divided in the same
-    way. Translations are of words. Nothing is learned yet.
+    --parts-of copies the pairs of another store and splits words into subwords, for languages with rich morphology.
+    Byte pair encoding is learned on each side with rich morphology, and pairs added later are split in the same way.
+    Translations consist of whole words. Rules are not copied.
 
-    A Dirichlet process gets the schedule `annealed`, from T = 10 over 280 sweeps, unless options say otherwise.
+    The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.texts import words_advice
@@ -61,22 +61,26 @@ def init(
     chosen, url = given(context, Settings), store_url(context)
     if upgrade:
         if chosen:
-            raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
+            raise UsageError(
+                "--upgrade cannot be combined with settings, because the settings of a store cannot be changed"
+            )
         with open(url, upgrade=True) as opened:
             before, after = opened.upgraded_from, opened.status().schema
         if before == after:
-            print(f"the store has schema {after} already, nothing was changed")
+            print(f"the store already has schema {after}; nothing was changed")
         else:
             print(f"upgraded the store from schema {before} to {after}")
         return
     if parts_of is not None:
         if chosen:
-            raise UsageError("--parts-of goes with no settings: the store gets those of the other one")
+            raise UsageError(
+                "--parts-of cannot be combined with settings, because they are copied from the other store"
+            )
         _make_parts(open(parts_of), url)
         return
     own = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **own) as opened:
-        print(f"{opened.url}: {'made a new store' if opened.made else 'there is a store already, nothing was changed'}")
+        print(f"{opened.url}: {'created' if opened.made else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name == "bpe_merges":
                 # The merges are long, and are set by --parts-of.
@@ -92,37 +96,37 @@ def _make_parts(words: "GrammarStore", url: str) -> None:
     """Create a store with the same pairs, whose words are split into subwords (BPE)."""
     with (
         words,
-        interruptible("pairs may be missing: run the same command again to go on"),
-        progress("divide", words.notation().many) as shown,
+        interruptible("the new store is incomplete: run the same command again to continue"),
+        progress("split", words.notation().many) as shown,
     ):
         made = words.in_parts(url, progress=lambda pairs, total: shown.update(pairs, total, pairs))
     with made:
         now = made.status()
         pairs = plural(sum(now.pairs.values()), "pair")
         sides = [
-            f"{name} {f'in parts, by {text.count(chr(10)) + 1:,} merges' if text else 'whole'}"
+            f"{name} {f'side split with {text.count(chr(10)) + 1:,} merges' if text else 'whole'}"
             for name, text in zip(("source", "target"), made.settings().bpe_merges, strict=True)
         ]
-        print(f"{made.url}: {pairs}; words of the {', of the '.join(sides)}")
+        print(f"{made.url}: {pairs}; {', '.join(sides)}")
         if now.rejected:
-            note(f"{plural(now.rejected, 'pair')} left out: a side has too many parts")
+            note(f"{plural(now.rejected, 'pair')} left out: too many subwords on one side")
 
 
 @with_options
 def status(
     context: typer.Context,
-    watch: Annotated[bool, Option("Look again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, Option("Seconds between two looks.", min=0.1, metavar="SECONDS")] = 2.0,
+    watch: Annotated[bool, Option("Refresh until Ctrl-C.")] = False,
+    every: Annotated[float, Option("Seconds between refreshes.", min=0.1, metavar="SECONDS")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Print how much the store holds and how far learning has come.
+    """Show the size of the store and the progress of learning.
 
-    --watch prints pairs by state, lag, sweeps, and the latest rules in use. On a terminal the display is refreshed;
-    elsewhere each look is printed after the last one, with --json as an object a line. Nothing is changed, and no
-    daemon is needed.
+    --watch shows pairs by state, lag, sweeps and the newest rules in use. On a terminal the display is refreshed in
+    place; otherwise each refresh is appended, with --json as one object per line. This works with and without a daemon,
+    and changes nothing.
     """
     if was_given(context, "every") and not watch:
-        raise UsageError("--every is for looks again and again: give --watch, too")
+        raise UsageError("--every requires --watch")
     with chosen_store(context) as opened:
         if watch:
             _watch(opened, every, as_json)
@@ -155,7 +159,7 @@ def _memory_of(writer: "Claim") -> int | None:
 def _left_out(now: "StoreStatus") -> str:
     """Return the share of expected uses of rules that are too rare within a pair to be counted, by nonterminals."""
     whole = now.expected_tokens + sum(now.left_out.values())
-    parts = ", ".join(f"{uses:,.0f} of {name}" for name, uses in now.left_out.items() if uses)
+    parts = ", ".join(f"{uses:,.0f} with {name}" for name, uses in now.left_out.items() if uses)
     share = f"{sum(now.left_out.values()) / whole:.1%} of all expected uses" if whole else "nothing"
     return f"{share}, by nonterminals: {parts}" if parts else share
 
@@ -167,18 +171,18 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         ("store", f"{now.url} (schema {now.schema}, position {now.position:,})"),
         (kind.many, f"{sum(now.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
-        ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled yet"),
-        ("rules in use", f"{now.rules_in_use:,}, used {now.rule_tokens:,} times"),
-        ("rules expected", f"{now.rules_expected:,}, expected {now.expected_tokens:,.0f} times"),
+        ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled"),
+        ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
+        ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
         ("  not counted", _left_out(now)),
         ("rules stored", f"{now.rules_stored:,}"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),
         *([(f"{kind.many} set aside", f"{now.damaged:,}: run `hierogram repair`")] if now.damaged else []),
-        *([("files set apart", f"{now.failed_files:,}")] if now.failed_files else []),
-        *([("webhooks", f"{failed:,} events not delivered")] if (failed := now.deliveries.get("failed", 0)) else []),
-        *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB beside the file")]),
+        *([("failed files", f"{now.failed_files:,}")] if now.failed_files else []),
+        *([("webhooks", f"{failed:,} events undelivered")] if (failed := now.deliveries.get("failed", 0)) else []),
+        *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
 
 
@@ -207,9 +211,9 @@ def _lines(seen: "Glance") -> list[str]:
     likelihood = seen.log_likelihood
     return [
         f"{seen.store}, position {seen.position:,}",
-        f"{plural(sum(seen.pairs.values()), seen.holds)} ({states}), {seen.lag:,} not settled yet",
+        f"{plural(sum(seen.pairs.values()), seen.holds)} ({states}), {seen.lag:,} not settled",
         f"{plural(seen.rules_in_use, 'rule')} in use, {plural(seen.sweeps, 'sweep')},"
-        f" {seen.pair_sweeps_per_second:,.0f} {seen.holds}s a second lately"
+        f" {seen.pair_sweeps_per_second:,.0f} {seen.holds}s/s"
         + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
         *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen.latest_rules),
     ]
@@ -235,34 +239,34 @@ _A_LOOK = 1_000
 @with_options
 def events(
     context: typer.Context,
-    after: Annotated[
-        int | None, Option("Position: the last event that is known already.", min=0, shown="the oldest that is kept")
-    ] = None,
+    after: Annotated[int | None, Option("Start after this event number.", min=0, shown="the oldest event")] = None,
     limit: Annotated[int, LIMIT] = 1_000,
     kinds: Annotated[
         tuple[str, ...], Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
     ] = (),
-    follow: Annotated[bool, Option("Go on as events come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, Option("Wait for new events until Ctrl-C.")] = False,
     keep: Annotated[
         int | None,
-        Option("Keep so many events in the store, from now on.", min=1, max=10_000_000, shown="as it is: 100,000"),
+        Option(
+            "Set the number of events that the store keeps.", min=1, max=10_000_000, shown="unchanged, at first 100,000"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what has changed: rules new, gone and moved, lines rejected, exports finished; after a position.
+    """List events of rules, inputs and exports.
 
-    Each event has a number; the number of the last one is the position to go on from. With --json each is an object a
-    line. Old events are dropped: who comes too late hears on standard error how many were missed.
+    Events are numbered; pass the last number to --after to continue from there. --json prints one object per line. Old
+    events are deleted; if events after the given number are gone, their count is printed on standard error.
     """
 
     with chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
             opened.store.keep_events(keep)
-            note(f"the store keeps {plural(keep, 'event')} from now on")
+            note(f"the store now keeps {plural(keep, 'event')}")
         while limit > 0:
             page = opened.events(after, min(limit, _A_LOOK), kinds)
             if page.missed:
-                note(f"{plural(page.missed, 'event')} missed: they are no longer kept, the oldest is {page.oldest}")
+                note(f"{plural(page.missed, 'event')} missed: deleted already, the oldest is {page.oldest}")
             for event in page.events:
                 print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _line(event))
             # Flush so that readers of a pipe receive each event at once.

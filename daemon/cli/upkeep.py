@@ -28,16 +28,14 @@ _MEGABYTE = 1_000_000
 _NAMED = 20
 """Maximum number of pairs and of problems that are listed."""
 
-_MEND = (
-    "run `hierogram repair`, which counts everything again from the derivations; the other way is a backup from before"
-)
-_GO_BACK = "`hierogram repair` cannot mend this: go back to a backup from before"
-_HOW = "`hierogram backup FILE` makes a backup"
+_MEND = "run `hierogram repair`, which recounts everything from the derivations, or restore a backup"
+_GO_BACK = "`hierogram repair` cannot fix this: restore a backup"
+_HOW = "`hierogram backup FILE` creates backups"
 
 
 @with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
-    """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
+    """Recount all rules and check all tables. Exit with 1 if there are problems."""
     with chosen_store(context) as opened:
         kind = opened.notation()
         with progress("verify", kind.many) as shown:
@@ -50,15 +48,15 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
             print(problem)
         if found.more_problems:
             print(f"… and {plural(found.more_problems, 'more problem')}")
-        checked = f"{plural(found.pairs, kind.one)} with a derivation and {plural(found.rules, 'stored rule')}"
+        checked = f"{plural(found.pairs, kind.one)} with a derivation, {plural(found.rules, 'stored rule')}"
         if not found.problems:
-            uses = f"{found.rule_tokens:,} uses and {found.expected_tokens:,.0f} expected ones"
-            print(f"sound: {checked} counted again, {uses}")
-            rare = ", ".join(f"{uses:,.0f} of rules with {name}" for name, uses in found.left_out.items() if uses)
+            uses = f"{found.rule_tokens:,} uses, {found.expected_tokens:,.0f} expected uses"
+            print(f"no problems found: {checked} recounted, {uses}")
+            rare = ", ".join(f"{uses:,.0f} with {name}" for name, uses in found.left_out.items() if uses)
             if rare:
-                print(f"expected of rules that are too rare to be counted, by nonterminals: {rare}")
+                print(f"expected uses not counted because the rule is too rare in a pair, by nonterminals: {rare}")
             if found.human_links:
-                print(f"alignments keep to {plural(found.human_links, 'human link')}")
+                print(f"{plural(found.human_links, 'human link')} respected by the alignments")
     if found.problems:
         number = plural(len(found.problems) + found.more_problems, "problem")
         note(f"hierogram: the store is damaged: {number}: {advice}")
@@ -68,13 +66,13 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
 @with_options
 def repair(
     context: typer.Context,
-    dry_run: Annotated[bool, Option("Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, Option("Show what would change, without changing it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Mend a store: make all counts those of its derivations; exit with 1 where something cannot be repaired.
+    """Repair a store by recounting its derivations. Exit with 1 if some problems cannot be repaired.
 
-    The texts of pairs, their alignments and links are taken as true. A pair whose derivation cannot be read is learned
-    anew. All is one transaction: if it is interrupted, the store is as it was. Others wait for it who want to write.
+    The texts, alignments and links of pairs are assumed to be correct. A pair with an unreadable derivation is learned
+    from scratch. The repair is one transaction: if it is interrupted, nothing changes. Other writers wait for it.
     """
     with chosen_store(context) as opened:
         kind = opened.notation()
@@ -85,41 +83,42 @@ def repair(
     else:
         _print_changes(done, dry_run, kind)
     if done.left:
-        note(f"hierogram: {plural(len(done.left), 'problem')} cannot be repaired: go back to a backup from before")
+        note(f"hierogram: {plural(len(done.left), 'problem')} cannot be repaired: restore a backup")
         raise typer.Exit(FOUND)
 
 
 def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
     one, many = kind.one, kind.many
     if not done.changed and not done.left:
-        print("sound: there is nothing to repair")
+        print("no problems found: nothing to repair")
     elif done.changed:
-        print("this would change, nothing was changed:" if dry_run else "repaired:")
+        print("would be repaired (dry run):" if dry_run else "repaired:")
     for number, what in (
         (done.put_back, f"{one} no longer set aside|{many} no longer set aside"),
-        (done.going_on, f"{one} goes on from its derivation|{many} go on from their derivations"),
-        (done.resampled, f"time of a {one}'s last sampling corrected|times of {many}' last sampling corrected"),
+        (done.going_on, f"{one} resumed from its derivation|{many} resumed from their derivations"),
+        (done.resampled, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),
         (done.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
-        (done.words_counted, "word counted anew|words counted anew"),
-        (done.words_of_rules, "rule with its words noted anew|rules with their words noted anew"),
-        (done.blocks_of_pairs, "block of pairs with its words noted anew|blocks of pairs with their words noted anew"),
-        (done.rule_keys, "rule found by its key again|rules found by their keys again"),
-        (done.corpora_and_batches, "total of a corpus or batch|totals of corpora and batches"),
+        (done.words_counted, "word recounted|words recounted"),
+        (done.words_of_rules, "rule reindexed by its words|rules reindexed by their words"),
+        (done.blocks_of_pairs, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
+        (done.rule_keys, "rule reindexed by its key|rules reindexed by their keys"),
+        (done.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
     ):
         if number:
             one, several = what.split("|")
             print(f"  {number:,} {one if number == 1 else several}")
     for name, (before, after) in done.totals.items():
-        print(f"  {name} was {before:,}, is {after:,}")
+        print(f"  {name}: {before:,} → {after:,}")
     if done.begun_anew:
         named = ", ".join(map(str, done.begun_anew[:_NAMED]))
         more = len(done.begun_anew) - _NAMED
-        rest = f", and {more:,} more (--json names all)" if more > 0 else ""
+        rest = f", and {more:,} more (use --json to list all)" if more > 0 else ""
         print(
-            f"  {plural(len(done.begun_anew), 'pair')} without a readable derivation, to be learned anew: {named}{rest}"
+            f"  {plural(len(done.begun_anew), 'pair')} with an unreadable derivation reset, to be learned from "
+            f"scratch: {named}{rest}"
         )
     if done.aligned_again:
         named = ", ".join(map(str, done.aligned_again[:_NAMED]))
@@ -134,41 +133,43 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
 @with_options
 def backup(
     context: typer.Context,
-    file: Annotated[Path, Option("Where to write the copy.", metavar="FILE", positional=True)],
-    force: Annotated[bool, Option("Replace the file if it is there.")] = False,
+    file: Annotated[Path, Option("File to write.", metavar="FILE", positional=True)],
+    force: Annotated[bool, Option("Replace an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a store to a file, whole or not at all, while others write; the copy is a store that can be used as it is.
+    """Copy an SQLite store to a file. The copy is atomic, even while the store is being written, and is a usable store.
 
-    For a store on Postgres it says which commands of Postgres do that.
+    For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
     """
     with chosen_store(context) as opened, progress("backup", "MB") as shown:
         size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE), force=force)
     if as_json:
         print_json({"store": opened.url, "file": str(file), "bytes": size})
     else:
-        print(f"{file}: {size / _MEGABYTE:,.1f} MB, a copy of {opened.url}; use it with --store sqlite:///{file}")
+        print(f"{file}: {size / _MEGABYTE:,.1f} MB, copied from {opened.url}; open it with --store sqlite:///{file}")
 
 
 @with_options
 def withdraw(
     context: typer.Context,
-    ids: Annotated[list[int] | None, Option("Numbers of pairs.", metavar="[ID]...", positional=True)] = None,
+    ids: Annotated[list[int] | None, Option("Numbers of the pairs.", metavar="[ID]...", positional=True)] = None,
     corpus: Corpus = None,
     origin: Annotated[
-        str | None, Option("All pairs of this input, named as in ingest_batches.origin.", metavar="FILE")
+        str | None, Option("Withdraw the pairs of this input, named as in ingest_batches.origin.", metavar="FILE")
     ] = None,
-    external_id: Annotated[list[str] | None, Option("Pairs with this identifier of yours.", metavar="ID")] = None,
+    external_id: Annotated[
+        list[str] | None, Option("Withdraw the pair with this external id; may be repeated.", metavar="ID")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take pairs out of the store, with their derivations and all that they count.
+    """Remove pairs from the store, with their derivations and counts.
 
-    Several options together mean the pairs that meet all of them. Where a daemon runs, it does it, within seconds.
-    What was withdrawn can be offered again.
+    Several options select the pairs that match all of them. If a daemon is running, it removes the pairs within
+    seconds. Withdrawn pairs can be ingested again.
     """
 
     with (
-        interruptible("what was withdrawn is gone; run the command again for the rest"),
+        interruptible("some pairs are withdrawn already; run the command again to withdraw the rest"),
         chosen_store(context) as opened,
     ):
         kind = opened.notation()
@@ -180,6 +181,9 @@ def withdraw(
     if as_json:
         print_json({"pairs": number, "done": holder is None})
     elif holder:
-        print(f"{plural(number, kind.one)}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
+        print(
+            f"{plural(number, kind.one)} will be withdrawn by `{holder.command}` (process {holder.pid} on "
+            f"{holder.host})"
+        )
     else:
         print(f"{plural(number, kind.one)} withdrawn")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-CRON_HELP = "minute, hour, day of month, month, day of week, as in '30 3 * * mon-fri', or @daily"
+CRON_HELP = "minute, hour, day of month, month, day of week, such as '30 3 * * mon-fri', or @daily"
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -38,11 +38,11 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
     if len(fields) != _FIELDS:
         known = "" if not expression.lstrip().startswith("@") else f"; nicknames are {', '.join(NICKNAMES)}"
-        raise ValueError(f"{expression!r} is not a cron expression: expected {CRON_HELP}{known}")
+        raise ValueError(f"invalid cron expression {expression!r}: expected {CRON_HELP}{known}")
     try:
         found = CronSim(" ".join(fields), after.astimezone(zone))
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
-        raise ValueError(f"{expression!r} is not a cron expression: {reason}: expected {CRON_HELP}") from error
+        raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
     # Times in the repeated hour are given as of its first pass, which may be over.
     return (time.astimezone(UTC).astimezone(zone) for time in found if time.astimezone(UTC) > after)

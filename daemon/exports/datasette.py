@@ -27,7 +27,10 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:
-        raise UsageError(f"{shown_url(parsed)} is no file, and Datasette shows SQLite files: see `hierogram browse`")
+        raise UsageError(
+            f"{shown_url(parsed)} is not a file, and Datasette supports SQLite files only: use "
+            "`hierogram browse` instead"
+        )
     queries = {}
     for title, sql in cookbook():
         for example, parameter in _PARAMETERS.items():

@@ -37,7 +37,7 @@ def read_export(exported: Exported) -> Iterator[ReadRule]:
         format = find_format(manifest["format"])
         features = [BY_NAME[name] for name in manifest["features"]]
     except (ValueError, KeyError) as error:
-        raise ExportError(f"{path}: its manifest is none that this version reads: {error}") from error
+        raise ExportError(f"{path}: this version cannot read the manifest: {error}") from error
     if format.read is None:
         yield from _parquet(path)
         return
@@ -47,7 +47,7 @@ def read_export(exported: Exported) -> Iterator[ReadRule]:
         try:
             yield format.read(line, features)
         except (IndexError, ValueError, KeyError) as error:
-            raise ExportError(f"{path}, line {number}: is not a line of a {format.name} export") from error
+            raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
 
 
 def _lines(path: Path, compression: str) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _lines(path: Path, compression: str) -> Iterator[str]:
         with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
             for line in lines:
                 if not line.endswith("\n"):
-                    raise ExportError(f"{path}: ends in the middle of a line")
+                    raise ExportError(f"{path}: truncated in the middle of a line")
                 yield line[:-1]
     except (OSError, EOFError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read: {error}") from error
@@ -120,8 +120,7 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
     formats = a[1]["format"], b[1]["format"]
     if formats[0] != formats[1]:
         raise ExportError(
-            f"{before} is of format {formats[0]}, {after} of format {formats[1]}: "
-            "only exports of one format can be compared"
+            f"{before} has format {formats[0]}, {after} has format {formats[1]}: exports must have the same format"
         )
     errors = a[1].get("variance_a_use"), b[1].get("variance_a_use")
     with (

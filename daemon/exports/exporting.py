@@ -356,12 +356,14 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     if options.format is not None:
         format = find_format(options.format)
         if promised not in (None, format):
-            raise UsageError(f"{path}: its name promises {promised.name}, and --format is {format.name}: change either")
+            raise UsageError(
+                f"{path}: the suffix means {promised.name}, but --format is {format.name}: change one of them"
+            )
     else:
         if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
             raise UsageError(
-                f"{path}: no format ends in {Path(stem).suffix}: end the name in "
-                f"{', '.join(known.suffix for known in EVERY.values())}, or name the format with --format"
+                f"{path}: unknown suffix {Path(stem).suffix}: expected "
+                f"{', '.join(known.suffix for known in EVERY.values())}, or choose the format with --format"
             )
         format = promised or usual_format(notation)
     try:
@@ -392,10 +394,10 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
     if format.line is None:
         if named is not None or asked not in (None, Compression.NONE):
             said = f"{path}: " if named is not None else ""
-            raise UsageError(f"{said}{format.name} is compressed within: leave the compression to it")
+            raise UsageError(f"{said}{format.name} has its own compression: leave out --compression")
         return Compression.NONE
     if asked is not None and named not in (None, asked):
-        raise UsageError(f"{path}: its name promises {named}, but --compression is {asked}: change one of them")
+        raise UsageError(f"{path}: the suffix means {named}, but --compression is {asked}: change one of them")
     chosen = asked or named or (format.compression if path is None else Compression.NONE)
     try:
         format.check_compression(chosen)
@@ -434,9 +436,9 @@ def export(
     plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
-        raise ExportError(f"{path}: the folder {path.parent} does not exist: make it first")
+        raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
     if is_special(path):
-        raise ExportError(f"{path}: is a device or a pipe, which a file cannot replace: name a file, or - for a stream")
+        raise ExportError(f"{path}: is a device or a pipe: expected a file, or - for standard output")
     with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
@@ -618,7 +620,7 @@ def _write(
         corpus = None if options.corpus is None else snapshot.corpus_id(options.corpus)
         if corpus is None and options.corpus is not None:
             known = ", ".join(sorted(snapshot.status().corpora)) or "none"
-            raise ExportError(f"there is no corpus {options.corpus!r} in the store; there are: {known}")
+            raise ExportError(f"corpus {options.corpus!r} not found; the store has: {known}")
         plan = replace(plan, corpus=corpus)
         if not snapshot.status().rules_in_use:
             raise NothingLearnedError(store.url)

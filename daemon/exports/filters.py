@@ -130,7 +130,7 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         return TestSet([side.tokens(line) for line in lines])
     except (OSError, UnicodeDecodeError) as error:
-        raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
+        raise ExportError(f"{path}: cannot be read as a test set with one sentence per line: {error}") from error
 
 
 def predicates(
@@ -142,9 +142,9 @@ def predicates(
     `both_sides` removes rules with an empty side; `lexicon` removes rules with a Unicode space within a word.
     """
     if lexicon:
-        yield "words without Unicode spaces", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
+        yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
     if both_sides:
-        yield "both sides have words or nonterminals", "source <> '' AND target <> ''", ()
+        yield "no empty side", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
         yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
     if options.max_scope is not None:
@@ -164,10 +164,10 @@ def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     if linked:
         yield "aligned words", "alignment <> ''", columns
     else:
-        both = "words on both sides (the store has no links of rules)"
+        both = "words on both sides (no rule has links)"
         yield both, "least(source_terminals, target_terminals) > 0", columns
     spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {HIERO_MAX_SPAN}"
-    yield f"span ≥ {HIERO_MAX_SPAN + 1} ruled out by the sides", spanned, columns
+    yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned, columns
 
 
 def apply_filters(
@@ -192,7 +192,7 @@ def apply_filters(
         for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
             if matching := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:
                 scratch.insert("matching", matching)
-        names.append(f"can match a sentence of {options.filter_for.name}")
+        names.append(f"matches a sentence of {options.filter_for.name}")
         conditions.append("source IN (SELECT source FROM matching)")
     counts = _counts(scratch, conditions)
     left = [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(names)]
@@ -208,7 +208,7 @@ def apply_filters(
         ) WHERE place <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
     best = scratch.row("SELECT count(*) FROM best")[0]
-    left.append(FilterCount(f"best {options.per_source} of a source side", counts[-1], best))
+    left.append(FilterCount(f"best {options.per_source} per source side", counts[-1], best))
     return left
 
 

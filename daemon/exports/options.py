@@ -20,23 +20,25 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.options import Option, OptionError, Options, check
 from hierogram.storage.records import INFINITY
 
-VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
+VersionName = Annotated[str, Option("Name prefix of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
 Folder = Annotated[Path | None, Option("Write a new version into this folder instead of a file.", metavar="FOLDER")]
 Cron = Annotated[
     str | None,
     Option(
-        f"With --to: do not export now, but add a job that `hierogram serve` runs at these times: {CRON_HELP}.",
+        "With --to: add an export job to the schedule of `hierogram serve` instead of exporting now. TIME is "
+        f"{CRON_HELP}.",
         metavar="TIME",
     ),
 ]
-Every = Annotated[str | None, Option("Or at this interval: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")]
+Every = Annotated[str | None, Option("Like --cron, with an interval: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")]
 MaxAge = Annotated[
-    str | None, Option("Age at which versions of a schedule are deleted, as in --every.", metavar="SPAN", shown="never")
+    str | None,
+    Option("With --cron or --every: delete versions older than SPAN, such as 2w.", metavar="SPAN", shown="never"),
 ]
 DEFAULT_ZONE = "UTC"
 Timezone = Annotated[
-    str | None, Option("Time zone of --cron, as in Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)
+    str | None, Option("Time zone of --cron, such as Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
@@ -75,13 +77,13 @@ class ExportOptions(Options):
         str | None,
         Option(
             "Format", values=EVERY.keys(), flags=("--format", "-f"), metavar="NAME",
-            shown="by the file's name, else cdec; fragments of a store of trees",
+            shown="by the suffix of the file, else cdec, or fragments for trees",
         ),
     ] = None  # fmt: skip
     features: Annotated[
         tuple[str, ...] | None,
         Option(
-            "Features to write, separated by commas, where the format leaves a choice",
+            "Features to write, separated by commas, if the format has no fixed features",
             values=tuple(feature.name for feature in FEATURES),
             metavar="NAMES",
             shown="all",
@@ -90,7 +92,7 @@ class ExportOptions(Options):
     compression: Annotated[
         Compression,
         Option(
-            "Compression, which auto takes from the file's name (.zst, .gz), else from the format",
+            "Compression, where auto depends on the suffix (.zst, .gz) and the format",
             values=tuple(Compression),
             metavar="NAME",
         ),
@@ -100,7 +102,7 @@ class ExportOptions(Options):
     smoothing: Annotated[
         float | None,
         Option(
-            "Discount of each use in probabilities; 0: they are relative frequencies.",
+            "Discount per use in probabilities. 0 writes relative frequencies.",
             min=0,
             max=1,
             shown=f"{SMOOTHING} for translation grammars, else 0",
@@ -109,8 +111,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "Leave out rules for translating that are met once, if text as long as the store's is expected to have "
-            "their source side less often.",
+            "In a translation grammar, leave out rules seen once whose source side is expected to occur less often "
+            "than this in new text as long as the store's text.",
             min=0,
             below=INFINITY,
         ),
@@ -118,12 +120,14 @@ class ExportOptions(Options):
     corpus: Corpus = None
     min_count: MinCount = 0.0
     max_scope: Annotated[int | None, MAX_SCOPE] = 2
-    hiero: Annotated[bool, Option("Only rules that Chiang's (2007) constraints admit: see docs/exports.md.")] = False
+    hiero: Annotated[
+        bool, Option("Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md.")
+    ] = False
     filter_for: Annotated[
-        Path | None, Option("Only rules that can match a sentence of this test set.", metavar="FILE")
+        Path | None, Option("Keep only rules that can match a sentence of this test set.", metavar="FILE")
     ] = None
     per_source: Annotated[
-        int | None, Option("Only the best N rules of a source side, by count.", min=1, metavar="N")
+        int | None, Option("Keep only the N rules with the highest counts per source side.", min=1, metavar="N")
     ] = None
 
     def __post_init__(self) -> None:
@@ -131,7 +135,7 @@ class ExportOptions(Options):
             object.__setattr__(self, "compression", Compression(self.compression))
         except ValueError as error:
             known = ", ".join(Compression)
-            raise OptionError("compression", f"{self.compression!r} is not available: {known} are") from error
+            raise OptionError("compression", f"unknown compression {self.compression!r}: expected {known}") from error
         check(self)
         check_counted(self.posterior_mean, self.current_sample)
         if self.format is None:
@@ -142,7 +146,7 @@ class ExportOptions(Options):
         except ValueError as error:
             raise OptionError("features", str(error)) from error
         if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
-            raise OptionError("compression", f"{self.format} is compressed within: leave the compression to it")
+            raise OptionError("compression", f"{self.format} has its own compression: leave out --compression")
         if format.line is not None:
             try:
                 format.check_compression(self.compression)
@@ -167,18 +171,18 @@ class Destination:
     name: VersionName = "grammar"
     keep: Keep = None
     sentences: Annotated[
-        Path | None, Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE")
+        Path | None, Option("With --to: write a cdec grammar for each sentence of FILE.", metavar="FILE")
     ] = None
 
     def __post_init__(self) -> None:
         check(self)
         check_name(self.name)
         if self.to is not None and self.output is not None:
-            raise OptionError("to", "writes a folder of versions, and --output a file: give one of them")
+            raise OptionError("to", "cannot be combined with --output")
         if self.to is None:
             for name in ("keep", "sentences"):
                 if getattr(self, name) is not None:
-                    raise OptionError(name, "is about the versions in a folder: give --to FOLDER too")
+                    raise OptionError(name, "requires --to FOLDER")
 
     @property
     def is_standard_output(self) -> bool:
@@ -194,13 +198,16 @@ def counted(posterior_mean: bool, current_sample: bool) -> Counted:
 def check_counted(posterior_mean: bool, current_sample: bool) -> None:
     """Raise `OptionError` if both flags are set."""
     if posterior_mean and current_sample:
-        raise OptionError("posterior_mean", "is one count, and --current-sample another: give one of them")
+        raise OptionError("posterior_mean", "cannot be combined with --current-sample")
 
 
 def check_name(name: str) -> None:
     """Raise `OptionError` if the name cannot begin the names of version folders."""
     if not _NAME.match(name):
-        raise OptionError("name", f"{name!r}: letters, digits, and . _ - after the first, at most 100")
+        raise OptionError(
+            "name",
+            f'{name!r}: must have up to 100 letters, digits, ".", "_" or "-", and begin with a letter or a digit',
+        )
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -213,19 +220,21 @@ def parse_span(text: str) -> timedelta:
     match = _SPAN.match(text)
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
     if not 1 <= seconds <= _LONGEST_SPAN:
-        raise ValueError(f"{text!r} is not a span of time: expected 90s, 30m, 6h, 1d or 2w, from 1s to 5000w")
+        raise ValueError(
+            f"invalid interval {text!r}: expected a value such as 90s, 30m, 6h, 1d or 2w, from 1s to 5000w"
+        )
     return timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob(ExportOptions):
-    """A scheduled export, which writes a new version named `name` into the folder `to` each time it runs.
+    """Scheduled export. Each run writes a new version named `name` into the folder `to`.
 
-    Either `cron`, in the time zone `timezone`, or `every` says when. Raises `OptionError`, and `ValueError` if neither
-    or both are given.
+    The times are given by either `cron`, in the time zone `timezone`, or `every`. Raises `OptionError`, and
+    `ValueError` if neither or both are given.
     """
 
-    name: Annotated[str, Option("Name of the job, and of the versions that it makes.", positional=True)]
+    name: Annotated[str, Option("Name of the job and prefix of its versions.", positional=True)]
     to: Annotated[Path, get_args(Folder)[1]]
     cron: Cron = None
     timezone: Timezone = None
@@ -243,7 +252,7 @@ class ExportJob(ExportOptions):
                 except ValueError as error:
                     raise OptionError(name, str(error)) from error
         if (self.cron is None) == (self.every is None):
-            raise ValueError("a job has either cron or every")
+            raise ValueError("a job must have either cron or every")
         try:
             zone = self.zone
         except ValueError as error:

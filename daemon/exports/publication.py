@@ -102,7 +102,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ExportError(f"{path}: cannot be read as a manifest: {error}") from error
     if not isinstance(found, dict) or "manifest_version" not in found:
-        raise ExportError(f"{path}: is not a manifest of an export")
+        raise ExportError(f"{path}: not an export manifest")
     return found
 
 
@@ -158,7 +158,9 @@ def only_one(folder: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ExportError(f"{folder / name}: another export is writing it: wait until it is done") from None
+            raise ExportError(
+                f"{folder / name}: another export is writing this version: wait until it is done"
+            ) from None
         yield
 
 

@@ -31,7 +31,7 @@ Ended = Callable[[str, Published | None, Exception | None], None]
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
 
 RUNS_SHOWN = 3
-INTERRUPTED = "interrupted because the daemon ends or has read its configuration again; the job runs again after that"
+INTERRUPTED = "interrupted by a shutdown or reload of the daemon; the job will run again"
 
 _log = logging.getLogger(__name__)
 
@@ -180,12 +180,12 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
     """Raise `OptionError` if a job cannot run beside the others, or if a file that it reads is missing."""
     for other in others:
         if other.name == job.name:
-            raise OptionError("name", f"{job.name!r}: another job has this name; `hierogram schedule` lists all jobs")
+            raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
         if os.path.realpath(other.to) == os.path.realpath(job.to):
             raise OptionError(
                 "to",
-                f"{job.to}: job {other.name!r} writes to this folder too, and its link `latest` can follow one job "
-                "only: give each job its own folder",
+                f"{job.to}: job {other.name!r} writes to the same folder, whose link `latest` can follow only one "
+                "job: use another folder",
             )
     if job.filter_for is not None and not job.filter_for.is_file():
         raise OptionError("filter_for", f"{job.filter_for}: file not found")
@@ -223,7 +223,7 @@ def add_job(store: Store, job: ExportJob) -> JobStatus:
 def remove_job(store: Store, name: str) -> None:
     """Remove a job; raises `DaemonError` if it does not exist or the configuration declares it."""
     if any(row.name == name and row.configured for row in store.jobs()):
-        raise DaemonError(f"job {name!r} is in the configuration of the daemon: remove it there")
+        raise DaemonError(f"job {name!r} is defined in the configuration of the daemon: remove it there")
     if not store.remove_job(name):
         raise _missing(name)
 
@@ -292,8 +292,8 @@ def _read_job(name: str, stored: str) -> ExportJob | None:
     if isinstance(job, ExportJob):
         return job
     _log.warning(
-        "job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram schedule --remove`, "
-        "or add it again",
+        "scheduled job %r cannot be read and does not run: %s; remove it with `hierogram schedule --remove`, or add "
+        "it again",
         name,
         job,
     )

@@ -23,7 +23,7 @@ def draw(uses: Sequence[RuleUse]) -> str:
     shows the reordering. Raises `InputError` if there is no derivation.
     """
     if not uses:
-        raise InputError("the pair has no derivation yet: it waits to be sampled")
+        raise InputError("the pair has no derivation yet: it is waiting for sampling")
     top, widest, groups = 0.0, 0.0, []
     for side in ("source", "target"):
         width, height, elements = _tree(uses, side)

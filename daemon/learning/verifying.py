@@ -250,7 +250,7 @@ def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
         try:
             change = _count_sound_links(rows, recount.damaged_links)
         except UNREADABLE as error:
-            recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
+            recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: the links cannot be read: {error}")
             continue
         _set_counts_aside(links, change, stored=False)
     for counts in snapshot.aligner_counts():
@@ -337,22 +337,21 @@ def _compare(part: RulesOfPart, problems: _Problems) -> None:
     def unused(k: int) -> str:
         row = matches.only_theirs[k]
         return (
-            f"rule {ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]},"
-            f" its expected uses are {rules.expected_uses[row]:g} and its minimal uses {rules.minimal_uses[row]}"
+            f"rule {ids[row]} {_shown(rules, row)}: not used by any derivation, but count is {rules.counts[row]}, "
+            f"expected_uses is {rules.expected_uses[row]:g} and minimal_uses is {rules.minimal_uses[row]}"
         )
 
     def missing(k: int) -> str:
         row = matches.only_ours[k]
         return (
-            f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
-            f" ({counted.expected_uses[row]:g} expected, {counted.minimal_uses[row]} minimal)"
-            " and missing from the rules"
+            f"rule {_shown(counted, row)}: missing from the rules, but used {counted.counts[row]} times "
+            f"({counted.expected_uses[row]:g} expected uses, {counted.minimal_uses[row]} minimal uses)"
         )
 
     def different(name: str, which: NDArray[np.int64], k: int) -> str:
         here, there = matches.theirs[which[k]], matches.ours[which[k]]
         is_now, should_be = _value(rules, name, here), _value(counted, name, there)
-        return f"rule {ids[here]} {_shown(rules, here)}: {name} is {is_now}, a recount gives {should_be}"
+        return f"rule {ids[here]} {_shown(rules, here)}: {name} is {is_now}, but should be {should_be}"
 
     problems.add(_SHARED, list(part.shared), list(part.shared.values()).__getitem__)
     problems.add(_UNUSED, ids[matches.only_theirs].tolist(), unused)
@@ -400,7 +399,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
             problems.add_all(_FAULTS, list(map(str, recount.faults)))
             for differing in recount.link_parts():
                 lines = {
-                    str(name): f"aligner: {' '.join(map(repr, name))} is {here}, a recount gives {there}"
+                    str(name): f"aligner: the count of {' '.join(map(repr, name))} is {here}, but should be {there}"
                     for name, (here, there) in differing.items()
                 }
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
@@ -409,7 +408,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
     problems.add_all(
         _LEFT_OUT,
         [
-            f"left_out of rules with {name} nonterminals is {here}, a recount gives {there}"
+            f"left_out of rules with {name} nonterminals is {here}, but should be {there}"
             for name, here, there in zip(CLASSES_OF_RULES, left_out_stored, recount.left_out, strict=True)
             if here != there
         ],

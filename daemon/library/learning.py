@@ -103,7 +103,7 @@ class Learning:
 
     def _taken(self, wait: bool) -> Iterator[LearnProgress]:
         if self._thread is not None:
-            raise RuntimeError("this learning has begun already: call learn() again")
+            raise RuntimeError("this run has already started: call learn() again for a new one")
         # In a thread, so that Ctrl-C cannot interrupt a sweep.
         self._thread = threading.Thread(target=self._learn, args=(wait,), name="learn", daemon=True)
         self._thread.start()

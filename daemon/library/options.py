@@ -23,7 +23,7 @@ def make_options(kind: type[T], values: Mapping[str, object], named: Callable[[s
     """Return options with these values; raises `UsageError`, which calls an option `named(field)`."""
     declared: type = kind
     if unknown := [name for name in values if name not in Declared.of(declared)]:
-        raise UsageError(f"no option {unknown[0]}: expected one of {', '.join(Declared.of(declared))}")
+        raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(Declared.of(declared))}")
     return _validated(lambda: kind(**values), named)
 
 

@@ -57,9 +57,7 @@ def lm(
     from hierogram.tools.translation.language_models.options import EstimationOptions
 
     if tokenize is not None and (tokenized or store is not None):
-        raise UsageError(
-            "--tokenize divides text, --tokenized leaves it, --store says what divides it: give one of them"
-        )
+        raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
     side = TOKENS if tokenize is None else side_of(tokenize)
     if store is not None and not tokenized:
         side = pipeline_of(store.settings()).target
@@ -115,7 +113,7 @@ def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketSco
 
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
-        raise InputError(f"{trees} and {reference} hold {len(found):,} and {len(right):,} trees: their numbers differ")
+        raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")
     return evaluate(right, found)
 
 
@@ -174,11 +172,13 @@ def tune(
         stack.enter_context(silence())
         if sentences is None:
             if not isinstance(grammar, GrammarStore) or _paths(references):
-                raise UsageError("name sentences and their references; a store alone holds pairs of its own back")
-            shown = stack.enter_context(progress("hold back", "pairs"))
+                raise UsageError(
+                    "expected sentences and their references, or a store alone, which holds out some of its pairs"
+                )
+            shown = stack.enter_context(progress("hold out", "pairs"))
             held = stack.enter_context(held_out(grammar.store, wanted.held_out, wanted.seed, shown))
             translate = replace(translate, lm=held.model, tokenize=None, tokenized=True)
-            given, against = ("held back", held.sentences), [("held back", held.references)]
+            given, against = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
             inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
         else:
             given = str(sentences), read_sentences(str(sentences))

@@ -11,6 +11,6 @@ from hierogram.storage.options import Option
 class RuleQuery:
     """Query for rules with these sides, in order of use."""
 
-    source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
-    target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None
+    source: Annotated[str | None, Option("Exact source side of the rules.", metavar="SIDE")] = None
+    target: Annotated[str | None, Option("Exact target side of the rules.", metavar="SIDE")] = None
     limit: Annotated[int, LIMIT] = 20

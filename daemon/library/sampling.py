@@ -218,7 +218,7 @@ def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRo
     """Return the pairs as a store would number them; raises `InputError`."""
     notation = notation_of(settings.grammar)
     if notation.takes != PAIRS:
-        raise UsageError(notation.cannot("be sampled from pairs: make a store, and add trees"))
+        raise UsageError(notation.cannot("be sampled from pairs: create a store and add trees"))
     checks = Checks(settings, AS_THE_STORE)
     rows: list[PairRow] = []
     with closing(checks):
@@ -229,8 +229,8 @@ def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRo
             for source, target, links in zip(found.sources, found.targets, found.alignments, strict=True):
                 number = len(rows) + 1
                 if links is None and notation.linked:
-                    raise InputError(f"pair {number} has no links: align the pairs first, as by hierogram.align")
+                    raise InputError(f"pair {number} has no links: align the pairs first with hierogram.align")
                 rows.append(PairRow(number, source, target, links or "", WAITING, 0, 0, None, None))
     if not rows:
-        raise InputError("there are no pairs to sample")
+        raise InputError("no pairs to sample")
     return rows

@@ -153,7 +153,7 @@ def settings_of(chosen: Mapping[str, object]) -> Settings:
         settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("--type-moves: they need an exchangeable model: --model dirichlet")
+        raise UsageError("--type-moves requires an exchangeable model: use --model dirichlet")
     return settings
 
 
@@ -186,8 +186,8 @@ def open(
     if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
         opened.close()
         raise StoreError(
-            f"there is a store at {opened.url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
-            "make another one for other settings"
+            f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed, create another "
+            "store instead"
         )
     return GrammarStore(opened, upgraded_from=before)
 
@@ -212,13 +212,15 @@ def open_input(
 
     paths = list(map(str, files))
     if (trees or dictionary) and len(paths) != 1:
-        raise UsageError("a dictionary is one file" if dictionary else "a store of trees takes one file at a time")
+        raise UsageError(
+            "a dictionary must be one file" if dictionary else "a store of trees ingests one file at a time"
+        )
     if trees:
         with open_treebank(TreebankFile(paths[0], nbest)) as treebank:
             yield treebank
     elif format == BURRITO:
         if len(paths) != 3:
-            raise UsageError("--format burrito takes three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
+            raise UsageError("--format burrito requires three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
         yield GivenPairs(burrito_pairs(paths[0], paths[1], paths[2]), paths[0])
     else:
         with Dictionary(paths[0], format) if dictionary else Input(paths, format) as opened:
@@ -304,8 +306,8 @@ class GrammarStore:
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
             (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
-            ("rules in use", f"{now.rules_in_use:,}, used {now.rule_tokens:,} times"),
-            ("rules expected to be used", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} times"),
+            ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
+            ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
             ("sweeps", f"{now.sweeps:,}"),
             ("log-likelihood", likelihood),
         ]
@@ -375,7 +377,7 @@ class GrammarStore:
 
         trees, dictionary = self.notation().takes == PARSES, entries is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
-            raise UsageError("nbest and transformations are for a store of trees")
+            raise UsageError("nbest and transformations require a store of trees")
         with ExitStack() as stack:
             given = pairs
             if isinstance(given, str | Path):
@@ -383,7 +385,7 @@ class GrammarStore:
                     open_input([given, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest)
                 )
             elif files:
-                raise UsageError("give pairs, or files: both are too much for one call")
+                raise UsageError("pairs and files are mutually exclusive")
             if isinstance(given, OpenTreebank):
                 return ingest_open(self.store, given, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = given if isinstance(given, OpenFiles | GivenPairs) else GivenPairs(given, origin)
@@ -565,9 +567,9 @@ class GrammarStore:
 
         settings = self.settings()
         if settings.bpe_merges:
-            raise UsageError(f"{self.url}: words have parts already: take a store of words")
+            raise UsageError(f"{self.url}: words are already split into subwords: expected a store of words")
         if self.notation().takes == PARSES:
-            raise UsageError(f"{self.url}: {self.notation().cannot('have parts of words')}")
+            raise UsageError(f"{self.url}: {self.notation().cannot('split words into subwords')}")
         rows = self.store.pairs()
         divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], bpe_merges)
         known = self.store.human_links([row.id for row in rows])
@@ -590,7 +592,7 @@ class GrammarStore:
         made = GrammarStore(opened, made=is_new)
         if replace(made.settings(), key_salt=divided.key_salt) != divided:
             made.close()
-            raise StoreError(f"there is another store at {url} already: name one that is not there")
+            raise StoreError(f"{url} already exists and is another store: choose a new one")
         for corpus, pairs in by_corpus.items():
             ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
         return made
@@ -610,7 +612,7 @@ class GrammarStore:
 
         notation = self.notation()
         if not notation.linked:
-            raise WrongKindError(f"{self.url}: {notation.cannot('use links')}: nothing was stored")
+            raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
         self._end_learning()
         view = InWords(self.settings().bpe_merges)
         of_tokens: dict[int, KnownLinks] = {}
@@ -618,9 +620,9 @@ class GrammarStore:
             try:
                 of_tokens[row.id] = view.pair(row.source, row.target).of_tokens(known_links(links[row.id]))
             except (ValueError, RejectionError) as error:
-                raise InputError(f"pair {row.id}: {error}: nothing was stored") from error
+                raise InputError(f"pair {row.id}: {error}; nothing was stored") from error
         if missing := [pair for pair in links if pair not in of_tokens]:
-            raise InputError(f"there is no pair {missing[0]}: nothing was stored")
+            raise InputError(f"pair {missing[0]} not found; nothing was stored")
         for pair in links:
             self.store.set_human_links(pair, of_tokens[pair], origin)
         holder = self.writer()
@@ -672,9 +674,9 @@ class GrammarStore:
 
         wanted = options_of(ExportOptions, options, chosen)
         if isinstance(path, str) and path.endswith("/"):
-            raise UsageError(f"{path} names a folder: name a file")
+            raise UsageError(f"{path} is a folder: expected a file")
         if isinstance(path, str | Path) and is_database(Path(path)):
-            raise UsageError(f"{path} is a database, as a store is: name another file")
+            raise UsageError(f"{path} is a database: use another file")
         if path is None or isinstance(path, str | Path):
             return export(self.store, None if path is None else Path(path), wanted, progress)
         return export_to(self.store, path, wanted, progress)
@@ -705,9 +707,9 @@ class GrammarStore:
         wanted = options_of(ExportOptions, options, chosen)
         if sentences is not None:
             if wanted.format not in (None, "cdec"):
-                raise UsageError("--sentences writes a folder of cdec grammars: give no other format")
+                raise UsageError("--sentences writes cdec grammars: leave out --format")
             if wanted.filter_for is not None:
-                raise UsageError("--sentences filters for its own file: give no --filter-for")
+                raise UsageError("--sentences and --filter-for are mutually exclusive")
             wanted = replace(wanted, format="cdec", filter_for=Path(sentences))
         versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
         return publish(self.store, versions, wanted, report=progress, by_sentence=by_sentence)
@@ -776,7 +778,7 @@ class GrammarStore:
     def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
         rows = self.store.pairs_by_id(ids)
         if missing := set(ids) - {row.id for row in rows}:
-            raise InputError(f"{self.url}: there is no pair {min(missing)}")
+            raise InputError(f"{self.url}: pair {min(missing)} not found")
         return iter(rows)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
@@ -890,8 +892,7 @@ class GrammarStore:
         if here is None:
             back_up, bring_back = postgres_commands(self.url, str(file))
             raise UsageError(
-                f"{self.url}: a store on Postgres is backed up by Postgres: run\n  {back_up}\n"
-                f"and to go back to the backup\n  {bring_back}"
+                f"{self.url}: back up a store on Postgres with\n  {back_up}\nand restore it with\n  {bring_back}"
             )
         if problem := _problem_of(file, here, force):
             raise UsageError(f"{file}: {problem}")
@@ -916,12 +917,12 @@ class GrammarStore:
 
         ids = _whole_numbers(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
-            raise UsageError("say which pairs: by their numbers, or by corpus, origin and external_ids")
+            raise UsageError("select pairs by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
         one = self.notation().one
         found = ids or self.store.choose_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not found:
-            raise InputError(f"no stored {one} is like that: nothing was withdrawn")
+            raise InputError(f"no matching {one} found; nothing was withdrawn")
         holder = self.writer()
         if holder:
             number = sum(len(self.store.request_withdrawals(some)) for some in in_transactions(found))
@@ -931,7 +932,7 @@ class GrammarStore:
             with holding_lease(self.store, "hierogram withdraw"):
                 number = withdraw_all(self.store, found, progress)
         if not number:
-            raise InputError(f"no stored {one} has that number: nothing was withdrawn")
+            raise InputError(f"no {one} with this number found; nothing was withdrawn")
         return Withdrawn(number, holder)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
@@ -944,17 +945,17 @@ def _whole_numbers(ids: int | Iterable[int]) -> list[int]:
     try:
         return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError as error:
-        raise UsageError(f"ids must be numbers of pairs, got {ids!r}") from error
+        raise UsageError(f"ids must be pair numbers, got {ids!r}") from error
 
 
 def _problem_of(file: Path, store: Path, force: bool) -> str | None:
     """Return the reason why the copy may not be written to a file, or None."""
     if not file.parent.is_dir():
-        return f"the folder {file.parent} does not exist: make it first"
+        return f"the folder {file.parent} does not exist: create it first"
     if file.is_dir():
-        return "is a folder: name a file"
+        return "is a folder: expected a file"
     if file.exists() and file.samefile(store):
-        return "is the store itself: name another file"
+        return "is the store itself: use another file"
     if file.exists() and not force:
-        return "is there already: name another file, or say --force to replace it"
-    return "is a store in use: name another file" if Path(f"{file}-wal").exists() else None
+        return "already exists: use another file, or --force to replace it"
+    return "is a store in use: use another file" if Path(f"{file}-wal").exists() else None

@@ -99,7 +99,7 @@ class RuleTable:
         """Return the rule at a position; negative positions count from the end."""
         place = at + len(self) if at < 0 else at
         if not 0 <= place < len(self):
-            raise IndexError(f"the table has {len(self)} rules, and none at {at}")
+            raise IndexError(f"index {at} is out of range for a table of {len(self)} rules")
         batch = int(np.searchsorted(self._starts, place, "right")) - 1
         return self._batches[batch].row(place - int(self._starts[batch]))
 

@@ -61,7 +61,7 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
     """Return the text processing that options and a store define. Raises `UsageError`."""
     if tokenized:
         if tokenize is not None:
-            raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
+            raise UsageError("--tokenize and --tokenized are mutually exclusive")
         return pipeline_of({} if store is None else store.settings()).of_words()
     return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
 
@@ -205,7 +205,9 @@ def parse(
         fragments, priors, how, trained = load_grammar(url, request.current_sample)
         base = base or trained
     elif request.current_sample:
-        raise UsageError(f"{grammar}: --current-sample is for stores: a file has one count for each fragment")
+        raise UsageError(
+            f"{grammar}: --current-sample requires a store, because a file has a single count for each fragment"
+        )
     else:
         fragments = read_grammar(str(grammar))
     top = request.root or how.root

@@ -67,7 +67,7 @@ class Aligning:
             return []
         begun_again = []
         for lot in done:
-            self._log.info("pairs aligned again", pairs=lot.pairs, changed=lot.changed)
+            self._log.info("pairs re-aligned", pairs=lot.pairs, changed=lot.changed)
             if lot.rebuilt is not None:
                 lot.rebuilt.change(self._learner.chain)
                 begun_again += [row.id for row in lot.rebuilt.before.rows]
@@ -237,7 +237,7 @@ class SamplingLoop:
             try:
                 self._sample(configuration, stop, beat)
             except (StoredKeyCollisionError, KeyCollisionError) as error:
-                self._log.warning("two rules have one key: all rules get new ones", reason=str(error))
+                self._log.warning("two rules have the same key: assigning new keys to all rules", reason=str(error))
                 rekey(self._store)
             except DamagedPairsError as error:
                 # A pair was to be withdrawn, corrected, aligned again or indexed. Its batch may be in any state, so

@@ -90,9 +90,9 @@ class Daemon:
         # The message of a deliberate error needs no traceback.
         trace = None if isinstance(error, DaemonError | StoreError) else error
         if pause is None:
-            log.error("loop ended", error=str(error), exc_info=trace)
+            log.error("loop stopped", error=str(error), exc_info=trace)
         else:
-            log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=trace)
+            log.warning("loop failed, restarting", error=str(error), pause=pause, exc_info=trace)
         # Record only the first failure in a row, which has the shortest pause, and the last one. An unavailable store
         # can record nothing.
         in_between = pause is not None and pause > self.configuration.daemon.pause_seconds
@@ -104,7 +104,7 @@ class Daemon:
     def note_lease(self, trouble: str | None) -> None:
         """Record why the lease could not be renewed, or None after a renewal."""
         if trouble and not self.lease_trouble:
-            self.log.warning("the claim on the store is not renewed", error=trouble)
+            self.log.warning("the lease on the store was not renewed", error=trouble)
         self.lease_trouble = trouble
 
     def condition(self) -> Condition:
@@ -164,7 +164,7 @@ class Daemon:
         check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED):
-            self.log.warning("a change of this takes effect when the daemon is started again", key=name)
+            self.log.warning("this change takes effect after a restart of the daemon", key=name)
         self.configuration = configuration
         if "log" in changed:
             self.log = open_log(configuration.log)
@@ -176,8 +176,8 @@ class Daemon:
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
             raise LateError(
-                f"not done within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; "
-                "what was not committed is rolled back, and done again after the next start"
+                f"not stopped within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; uncommitted "
+                "work is rolled back and repeated after the next start"
             )
 
 
@@ -230,7 +230,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     signals = heed_signals()
     signals.starting = False
     for batch in store.store.close_abandoned_batches():
-        log.warning("closed the batch of a reader that had ended", batch=batch)
+        log.warning("closed the batch of a terminated reader", batch=batch)
     service.supervisor.start()
     notify(READY)
     folder = service.configuration.spool.folder
@@ -241,9 +241,9 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
         notify(STOPPING)
         end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
         signals.let_the_next_kill()
-        service.log.info("daemon ends")
+        service.log.info("daemon stopping")
         service.stop()
-    service.log.info("daemon ended")
+    service.log.info("daemon stopped")
 
 
 def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str, object]) -> None:
@@ -271,9 +271,9 @@ def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> Non
         with _naming(file):
             names: Sequence[str] = service.reconfigure(configuration)
     except DaemonError as error:
-        service.log.error("configuration not changed", error=str(error))
+        service.log.error("configuration not reloaded", error=str(error))
     else:
-        service.log.info("configuration read again", restarted=names)
+        service.log.info("configuration reloaded", restarted=names)
     notify(READY)
 
 
@@ -290,10 +290,10 @@ def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
     done = threading.Event()
 
     def say() -> None:
-        pause, text = _QUIET_SECONDS, "compiling the samplers for this machine, once; not ready yet"
+        pause, text = _QUIET_SECONDS, "not ready: compiling the samplers for this machine (once)"
         while not done.wait(pause):
             log.info(text, kernels=_kernels(), seconds=round(time.monotonic() - started))
-            pause, text = _SECONDS_A_LINE, "still compiling the samplers; not ready yet"
+            pause, text = _SECONDS_A_LINE, "not ready: still compiling the samplers"
 
     speaker = threading.Thread(target=say, name="say-compiling", daemon=True)
     speaker.start()

@@ -26,7 +26,7 @@ def end_within(seconds: float, code: int) -> None:
     import threading
 
     def end() -> None:
-        logging.getLogger(__name__).error("the end took over %g s: the process ends now", seconds)
+        logging.getLogger(__name__).error("shutdown took more than %g s: exiting now", seconds)
         end_now(code)
 
     timer = threading.Timer(seconds, end)

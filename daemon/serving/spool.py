@@ -113,12 +113,12 @@ def prepare(folder: Path) -> None:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SpoolError(f"spool: {path} cannot be made: {error.strerror or error}") from error
+            raise SpoolError(f"spool: {path} cannot be created: {error.strerror or error}") from error
         if path != folder and path.is_symlink():
             # Any user of the spool can put a link there, and so have files moved and written elsewhere.
             raise SpoolError(f"spool: {path} must be a folder, not a symbolic link")
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-            raise SpoolError(f"spool: {path} cannot be read and written by this user: change its owner or mode")
+            raise SpoolError(f"spool: {path} must be readable and writable for this user: change its owner or mode")
 
 
 def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Waiting]]:
@@ -222,7 +222,7 @@ def take_in(
     def go_on(_now: IngestReport | None = None) -> None:
         beat()
         if stopped():
-            raise StoppedError("the daemon was asked to end; the file is read again when it is back")
+            raise StoppedError("the daemon is stopping; the file will be read after the next start")
 
     paths = [str(path) for path in offer.paths]
     corpus = offer.corpus or corpus
@@ -233,9 +233,7 @@ def take_in(
         if notation_of(store.settings().grammar).takes == PAIRS:
             return ingest_apart(store, reader, paths, corpus, go_on, replace(handling, within=within), go_on)
         if len(paths) > 1:
-            raise InputError(
-                f"{readable(paths[0])}: is part of a bitext, and this store takes files of trees, one at a time"
-            )
+            raise InputError(f"{readable(paths[0])}: is part of a bitext, but this store ingests single files of trees")
         lists = _ending(offer.paths[0].name)[1] == NBEST_ENDING
         treebank = TreebankFile(paths[0], lists, handling.limits, within)
         return ingest_trees_apart(store, reader, treebank, corpus, go_on, go_on)
@@ -392,7 +390,7 @@ class SpoolLoop:
             if section.tokenize:
                 tokenize = languages or pipeline_of(settings).languages
                 if tokenize is None:
-                    raise UsageError('tokenize needs languages, as in languages = "fr,en"')
+                    raise UsageError('tokenize requires languages, such as languages = "fr,en"')
             pipeline_of(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
@@ -438,7 +436,7 @@ class SpoolLoop:
             except FileStuckError as error:
                 # Without this, it would be ingested again and again.
                 self._stuck[known[offer]] = Waiting((offer.name,), str(error))
-                self._log.error("file left where it is", file=offer.name, reason=str(error))
+                self._log.error("file cannot be moved", file=offer.name, reason=str(error))
             beat.well()
         self._health.spool = replace(self._health.spool, waiting=waiting)
         return bool(found)
@@ -453,7 +451,7 @@ class SpoolLoop:
         now = set(waiting)
         for files in waiting:
             if files in self._waiting and files not in self._logged:
-                self._log.warning("files wait for others", files=list(files.files), reason=files.shown)
+                self._log.warning("incomplete input is waiting", files=list(files.files), reason=files.shown)
         self._logged = now & (self._logged | self._waiting)
         self._waiting = now
 
@@ -461,9 +459,9 @@ class SpoolLoop:
         try:
             report = self._take(self._store, offer)
         except FileNotFoundError:
-            self._log.warning("file vanished before it was read", file=offer.name)
+            self._log.warning("file disappeared before it was read", file=offer.name)
         except StoppedError:
-            self._log.info("file left for the next start", file=offer.name)
+            self._log.info("file postponed to the next start", file=offer.name)
         except (InputError, UsageError) as error:
             self._set_apart(folder, offer, str(error))
         except StoreRefusedError as error:
@@ -477,7 +475,7 @@ class SpoolLoop:
             move(folder, offer)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
-                "file taken in",
+                "file ingested",
                 file=offer.name,
                 corpus=report.corpus,
                 accepted=report.totals.accepted,
@@ -487,7 +485,7 @@ class SpoolLoop:
                 seconds=round(report.seconds, 3),
             )
             for note in report.notes:
-                self._log.warning("note on a file", file=offer.name, note=note.code, reason=note.text)
+                self._log.warning("note on file", file=offer.name, note=note.code, reason=note.text)
 
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
@@ -497,7 +495,7 @@ class SpoolLoop:
         trace = None if isinstance(error, (DaemonError, ChildError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times
-            self._log.warning("reading failed, is tried again", file=offer.name, reason=said, exc_info=trace)
+            self._log.warning("reading failed, will be retried", file=offer.name, reason=said, exc_info=trace)
         else:
             self._failures.pop(key, None)
             reason = f"{readable(str(offer.paths[0]))}: {said} ({times} times)"
@@ -505,9 +503,9 @@ class SpoolLoop:
 
     def _set_apart(self, folder: Path, offer: Offer, reason: str, trace: Exception | None = None) -> None:
         if not all(os.path.lexists(path) for path in offer.paths):
-            self._log.warning("file vanished while it was read", file=offer.name)
+            self._log.warning("file disappeared while it was read", file=offer.name)
             return
         corpus = offer.corpus or self._configuration().spool.corpus
         self._store.set_apart(offer.name, corpus, readable(reason), lambda: move(folder, offer, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
-        self._log.warning("file set apart", file=offer.name, reason=readable(reason), exc_info=trace)
+        self._log.warning("file failed", file=offer.name, reason=readable(reason), exc_info=trace)

@@ -112,7 +112,7 @@ class _Kept:
             try:
                 self.loop.run(self.stop, self.heart)
                 if not self.stop.is_set():
-                    raise DaemonError(f"the loop {self.loop.name} ended by itself")
+                    raise DaemonError(f"the loop {self.loop.name} ended unexpectedly")
             except BaseException as error:
                 failed = True
                 if not self._endure(error):
@@ -192,9 +192,9 @@ class Supervisor:
                 times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
                 raise DaemonError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
             if not kept.thread.is_alive():
-                raise DaemonError(f"the loop {name} is dead: {kept.heart.error}")
+                raise DaemonError(f"the loop {name} has stopped: {kept.heart.error}")
             if kept.heart.age > self._patience.stall_seconds:
-                raise DaemonError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
+                raise DaemonError(f"the loop {name} has not responded for {kept.heart.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Restart every loop that reads one of the sections; return their names."""

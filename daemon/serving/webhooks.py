@@ -126,11 +126,11 @@ class WebhookLoop(Loop):
             again = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _LONGEST_PAUSE)
         self._store.note_delivery(delivery, status, error, again)
         if error is None:
-            self._log.info("webhook told", about=delivery.event_id, status=status)
+            self._log.info("webhook delivered", about=delivery.event_id, status=status)
         elif again is None:
-            self._log.error("webhook not told", about=delivery.event_id, error=error, attempts=attempt)
+            self._log.error("webhook failed", about=delivery.event_id, error=error, attempts=attempt)
         else:
-            self._log.warning("webhook not told, tried again", about=delivery.event_id, error=error, attempts=attempt)
+            self._log.warning("webhook failed, will be retried", about=delivery.event_id, error=error, attempts=attempt)
 
 
 _Found = TypeVar("_Found")
@@ -188,7 +188,7 @@ async def send(
             text = without_credentials(said.decode(errors="replace"), url)
             return answered, f"answered {answered}: {_plain(text[:_MOST_SAID])}"
     except TimeoutError:
-        return answered, f"Timeout: the answer was not complete after {section.timeout_seconds:g} s"
+        return answered, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return None, _plain(without_credentials(f"{type(error).__name__}: {error}", url)[:_MOST_SAID])
 

@@ -64,7 +64,7 @@ def token_text(lines: Sequence[str], name: str) -> TokenText:
     """Parse the lines of a token table. Raises `InputError` if they are malformed."""
     columns = {column: k for k, column in enumerate(lines[0].split("\t"))} if lines else {}
     if not columns.keys() >= {"id", "text"}:
-        raise InputError(f"{name}: the first line does not name the columns id and text: it is no text of tokens")
+        raise InputError(f"{name}: the header lacks the columns id and text: not a file of tokens")
     verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
     numbers: dict[str, list[str]] = defaultdict(list)
     tokens: dict[str, list[str]] = defaultdict(list)
@@ -72,7 +72,7 @@ def token_text(lines: Sequence[str], name: str) -> TokenText:
     for line, row in enumerate(lines[1:], 2):
         cells = row.split("\t")
         if len(cells) < len(columns) or not _NUMBER.fullmatch(cells[columns["id"]]):
-            raise InputError(f"{name}: line {line} has fewer columns than the first, or no number of a token")
+            raise InputError(f"{name}, line {line}: fewer columns than the header, or an invalid token id")
         if exclude is not None and cells[exclude] == "y":
             continue
         number = cells[columns["id"]]
@@ -88,9 +88,9 @@ def read_records(path: str) -> list[Mapping[str, Any]]:
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is not an alignment of Scripture Burrito: {error!r}") from error
+        raise InputError(f"{path}: not a Scripture Burrito alignment: {error!r}") from error
     if not all(isinstance(record, dict) and isinstance(record.get(role), list) for record in records for role in ROLES):
-        raise InputError(f"{path}: is not an alignment of Scripture Burrito: a record has no list of source or target")
+        raise InputError(f"{path}: not a Scripture Burrito alignment: a record lacks a list of source or target tokens")
     return list(records)
 
 

@@ -152,7 +152,7 @@ class Dictionary(OpenFiles):
         super().__init__()
         name = plain_name(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
-            raise UsageError(f"--dictionary {path}: name its format: --format {', '.join(_FORMATS)}")
+            raise UsageError(f"--dictionary {path}: unknown suffix: choose --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
         self._files = [self.enter_context(open_lines(path, limits))]
 
@@ -213,7 +213,7 @@ class Dictionary(OpenFiles):
                     continue
                 if len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
-                    problem = RejectionError(FIELD_COUNT, f"the line has {fields}: no source and target")
+                    problem = RejectionError(FIELD_COUNT, f"expected source and target, got {fields}")
                     rejected.append((rows.line_num, problem, " ".join(row)))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
@@ -224,7 +224,7 @@ class Dictionary(OpenFiles):
                         continue
                     yield rows.line_num, source, target
         except csv.Error as error:
-            raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error
+            raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
     def _named(self, row: Sequence[str]) -> tuple[int, int]:
         """Return the indices of the source and target columns.
@@ -243,7 +243,7 @@ class Dictionary(OpenFiles):
             f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in wanted
         )
         raise InputError(
-            f"{self.origin}: line 1 names no source and target column, but has {', '.join(map(repr, row[:4]))}: "
-            f"begin the file with a line {headers}; where its columns have other names, change them or name the "
-            "languages with --languages"
+            f"{self.origin}, line 1: the header must name a source and a target column, got "
+            f"{', '.join(map(repr, row[:4]))}: add the header {headers}, or name the languages of the columns with "
+            "--languages"
         )

@@ -13,10 +13,8 @@ from hierogram.storage.records import NewPairs
 class Entries:
     """Say how entries count; where they are no block, the aligner links the words of one that has several."""
 
-    weight: Annotated[int, Option("Dictionary: an entry counts as so many pairs.", min=1, max=1_000)] = 1
-    block: Annotated[
-        bool, Option("Dictionary: link all words of an entry with each other, where there are several.")
-    ] = False
+    weight: Annotated[int, Option("Dictionary: number of pairs that an entry counts as.", min=1, max=1_000)] = 1
+    block: Annotated[bool, Option("Dictionary: link all words of an entry with each other if it has several.")] = False
 
     def of(self, pairs: NewPairs) -> NewPairs:
         """Return each distinct entry `weight` times, with the links of its words."""

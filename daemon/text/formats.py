@@ -60,7 +60,7 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
             names = ("source", "target", "alignment")
             ended = " and ".join(name for name, file in zip(names, chunk, strict=False) if not file)
             rejection = RejectionError(
-                LENGTH_MISMATCH, f"the {ended} file ended before this line: the files do not belong together"
+                LENGTH_MISMATCH, f"the {ended} file ends before this line: the files do not match"
             )
             contents = (b" ||| ".join(file[k] if file else b"" for file in chunk) for k in range(lines))
             rejected = [reject(n, rejection, content) for n, content in zip(numbers, contents, strict=True)]
@@ -122,12 +122,12 @@ LineParser = Callable[[bytes], ParsedLine]
 
 def _refuse_long_or_empty(line: bytes) -> None:
     if len(line) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
     if not line.strip(b" \t"):
         raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
-_SPACED = "needs a space on each side to separate fields"
+_SPACED = "must have a space on each side to separate fields"
 
 
 def pipes(line: bytes) -> ParsedLine:
@@ -149,7 +149,7 @@ def pipes(line: bytes) -> ParsedLine:
         parts = [b" ".join(field) for field in fields]
         if len(parts) not in (2, 3):
             counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
-            raise RejectionError(FIELD_COUNT, f"the line has {counted}, not 2 or 3: source ||| target [||| alignment]")
+            raise RejectionError(FIELD_COUNT, f"expected source ||| target [||| alignment], got {counted}")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
@@ -159,7 +159,7 @@ def tabs(line: bytes) -> ParsedLine:
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
         fields = f"{columns} field{'s' * (columns > 1)}"
-        raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
+        raise RejectionError(FIELD_COUNT, f"expected source, tab, target [, tab, alignment], got {fields}")
     parts = line.split(b"\t")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
@@ -177,7 +177,7 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
     except (ValueError, RecursionError) as error:
         raise RejectionError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
+        raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: expected {"source": …, "target": …, …}')
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
     return members(value)
@@ -190,7 +190,7 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     """
     for name in ("source", "target"):
         if name not in value:
-            raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
+            raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
     links = value.get("alignment")
     if isinstance(links, list | tuple):
         links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
@@ -208,7 +208,7 @@ def _links(links: Sequence[object], name: str) -> list[Link]:
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
             raise RejectionError(
-                MALFORMED_LINK, f"{name}: entry {k} is no link: write [i, j], word numbers counted from 0"
+                MALFORMED_LINK, f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0"
             )
         found.append((link[0], link[1]))
     return found
@@ -225,7 +225,7 @@ def said_links(links: object, name: str) -> frozenset[Link]:
         source, _, target = word.partition("-")
         if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
             raise RejectionError(
-                MALFORMED_LINK, f"{name}: {shown(word.encode())} is no link: write i-j, word numbers counted from 0"
+                MALFORMED_LINK, f"{name}: {shown(word.encode())} is not a link: expected i-j, with words counted from 0"
             )
         found.append((int(source), int(target)))
     return frozenset(found)
@@ -233,13 +233,13 @@ def said_links(links: object, name: str) -> frozenset[Link]:
 
 def _encoded(value: object, name: str) -> bytes:
     if not isinstance(value, str):
-        raise RejectionError(WRONG_TYPE, f"{name!r} is {type(value).__name__}, but has to be a text")
+        raise RejectionError(WRONG_TYPE, f"{name!r} must be a string, got {type(value).__name__}")
     if "\n" in value:
-        raise RejectionError(LINE_BREAK, f"{name!r} holds a line break")
+        raise RejectionError(LINE_BREAK, f"{name!r} contains a line break")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise RejectionError(WRONG_TYPE, f"{name!r} holds half a surrogate pair at {error.start}") from error
+        raise RejectionError(WRONG_TYPE, f"{name!r} contains a lone surrogate at offset {error.start}") from error
 
 
 def _external_id(value: object) -> str | None:
@@ -249,16 +249,16 @@ def _external_id(value: object) -> str | None:
         return str(value)
     text = _encoded(value, "id")
     if b"\0" in text:
-        raise RejectionError(NUL_BYTE, "'id' holds a NUL byte")
+        raise RejectionError(NUL_BYTE, "'id' contains a NUL byte")
     if not text:
-        raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
+        raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out if the pair has no id")
     return text.decode()
 
 
 _LOOKED_AT = 100
 _ENOUGH = 20
 
-_OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "no text", "UTF-16"
+_OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "binary data", "UTF-16"
 _PIPED = "`|||` lines"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _LINK = re.compile(rb"\d+-\d+")
@@ -307,18 +307,18 @@ def _advice(look: str, path: str) -> str:
     """Return advice on a file of the detected kind."""
     name = shlex.quote(path)
     return {
-        _OBJECTS: f"it is an input of its own: hierogram ingest {name}",
-        _PIPED: f"it is an input of its own: hierogram ingest {name}",
-        _XML: f"a TMX memory is an input of its own: hierogram ingest --format tmx {name}; convert other XML",
-        _TREES: f"a treebank is an input of its own, of a store of trees: hierogram ingest --trees {name}",
-        _LINKS: "links come third: hierogram ingest SOURCE TARGET ALIGNMENT",
+        _OBJECTS: f"ingest it by itself: hierogram ingest {name}",
+        _PIPED: f"ingest it by itself: hierogram ingest {name}",
+        _XML: f"ingest a TMX file by itself: hierogram ingest --format tmx {name}; convert other XML first",
+        _TREES: f"ingest a treebank into a store of trees: hierogram ingest --trees {name}",
+        _LINKS: "the file of links must be the third: hierogram ingest SOURCE TARGET ALIGNMENT",
         _UTF16: f"convert it first: iconv -f UTF-16 -t UTF-8 {name}",
-        _BINARY: "unpack or convert it first",
+        _BINARY: "extract or convert it first",
     }[look]
 
 
 def _refuse(path: str, look: str, wanted: str) -> InputError:
-    return InputError(f"{path}: holds {look}, not {wanted}: {_advice(look, path)}")
+    return InputError(f"{path}: expected {wanted}, got {look}: {_advice(look, path)}")
 
 
 def recognise(lines: Sequence[bytes], path: str) -> str:
@@ -333,19 +333,19 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
         return PIPES
     look = _look(lines)
     if look is not None:
-        raise InputError(f"{path}: holds {look}: {_advice(look, path)}")
+        raise InputError(f"{path}: contains {look}: {_advice(look, path)}")
     if PIPE in first and b"\t" not in first:
-        raise InputError(f"{path}: line 1: `|||` {_SPACED}")
+        raise InputError(f"{path}, line 1: `|||` {_SPACED}")
     if 1 <= first.count(b"\t") <= 2:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:
         raise InputError(
-            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, too long to be read: divide it into a pair "
-            "a line, or name the format with --format, so that this line alone is rejected"
+            f"{path}, line 1: exceeds {MAX_LINE_BYTES:,} bytes: write one pair per line, or choose the format with "
+            "--format to reject this line only"
         )
     raise InputError(
-        f"{path}: line 1 is neither JSON nor `source ||| target [||| links]`, nor source, a tab, target: name the "
-        "format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
+        f"{path}, line 1: expected JSON, `source ||| target [||| links]`, or source, tab, target: choose the format "
+        "with --format, or pass two or three files SOURCE TARGET [ALIGNMENT]"
     )
 
 
@@ -353,7 +353,7 @@ _OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
 _WANTED = {
     PIPES: "`source ||| target` lines",
     JSONL: "JSON lines",
-    TSV: "lines of source, tab, target",
+    TSV: "tab-separated lines of source and target",
     TMX: "TMX",
     TREES: "trees",
 }
@@ -382,12 +382,12 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             raise InputError(
-                f"{path}: holds no links `0-0 1-2`: the order is hierogram ingest SOURCE TARGET ALIGNMENT, "
-                "and what is no alignment is not given"
+                f"{path}: expected links such as `0-0 1-2`: the order of the files is hierogram ingest SOURCE TARGET "
+                "[ALIGNMENT]"
             )
     empty = [path for path, lines in zip(paths, beginnings, strict=True) if not lines]
     if empty and len(empty) < len(paths):
         other = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
         raise InputError(
-            f"{' and '.join(empty)}: empty, while {other} has lines: {PARALLEL} files have as many lines each"
+            f"{' and '.join(empty)}: empty, but {other} is not: {PARALLEL} files must have the same number of lines"
         )

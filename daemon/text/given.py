@@ -78,7 +78,7 @@ def _named(pair: Any) -> Mapping[str, Any]:
     if isinstance(pair, Mapping):
         return {name: _plain(value) if name in LINKS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
-        raise RejectionError(WRONG_TYPE, "a pair is (source, target), (source, target, links), or a mapping")
+        raise RejectionError(WRONG_TYPE, "a pair must be (source, target), (source, target, links), or a mapping")
     source, target, *links = pair
     return {"source": source, "target": target, "alignment": _plain(links[0]) if links else None}
 
@@ -126,7 +126,7 @@ def _rows(frame: Frame) -> Iterator[dict[str, Any]]:
         # Do not iterate over chunks: nanoarrow 0.9 crashes if they contain string views, as in polars.
         rows = (row.items() for row in stream.iter_py())
     if missing := [name for name in ("source", "target") if name not in names]:
-        raise InputError(f"a data frame of pairs has to have the column {missing[0]}: it has {', '.join(names)}")
+        raise InputError(f"a data frame of pairs must have the column {missing[0]}, got {', '.join(names)}")
     for row in rows:
         # Missing values are None or NaN.
         yield {name: value for name, value in row if value is not None and value == value}

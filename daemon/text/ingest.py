@@ -31,8 +31,8 @@ from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, Reject
 from hierogram.storage.store import Store
 
 _HOW = {
-    PAIRS: "offer pairs (`hierogram ingest`), or make another store for trees (`hierogram init --kind trees`)",
-    PARSES: "offer trees (`hierogram ingest --trees`, or a file in the spool), or make another store for pairs",
+    PAIRS: "ingest pairs (`hierogram ingest`), or create another store for trees (`hierogram init --kind trees`)",
+    PARSES: "ingest trees (`hierogram ingest --trees`, or a file in the spool), or create another store for pairs",
 }
 
 
@@ -40,7 +40,7 @@ def check_takes(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
     notation = notation_of(store.settings().grammar)
     if notation.takes != offered:
-        raise WrongKindError(f"{store.url}: {notation.cannot(f'take {offered}')}: {_HOW[notation.takes]}")
+        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_HOW[notation.takes]}")
 
 
 DEFAULT_CORPUS = "default"
@@ -201,21 +201,20 @@ class _StoreNotes:
             notes.append(
                 Note(
                     SWAPPED_SIDES,
-                    "most of its source words are known from the store's target side, and its target words from the "
-                    "source side, so the sides seem to be swapped: withdraw it (hierogram withdraw --origin NAME), and "
-                    "ingest it the other way round",
+                    "the sides seem to be swapped: most source words of the input occur on the target side of the "
+                    "store, and most target words on its source side; withdraw the input (hierogram withdraw --origin "
+                    "NAME) and ingest it with the sides exchanged",
                 )
             )
         odd = [word for words in self._odd.values() for word in words]
         if odd:
             twins = sum(self._twins(side) for side in self._odd)
-            told = f" ({twins:,} also stored in another form, as other words)" if twins else ""
+            told = f" ({twins:,} also stored in another form, as different words)" if twins else ""
             notes.append(
                 Note(
                     NOT_NFC,
-                    f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode's form NFC, such as "
-                    f"{odd[0]!a}{told}: convert the text (uconv -x nfc), or have it divided into tokens "
-                    "(--tokenize), which brings it to NFC",
+                    f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC, such as "
+                    f"{odd[0]!a}{told}: convert the text (uconv -x nfc), or use --tokenize, which normalizes it to NFC",
                 )
             )
         return notes

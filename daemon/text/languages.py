@@ -208,12 +208,12 @@ def language_of(code: str) -> Language:
             # fugashi raises RuntimeError if its dictionary is missing.
             if not package.optional:
                 raise UsageError(
-                    f"dividing {code} into tokens needs {package.name}: {install_extra(package.extra)}"
+                    f"tokenizing {code} requires {package.name}: {install_extra(package.extra)}"
                 ) from error
     try:
         from sacremoses.corpus import NonbreakingPrefixes
     except ImportError as error:
-        raise UsageError(f"dividing text into tokens needs sacremoses: {install_extra('tokenize')}") from error
+        raise UsageError(f"tokenizing text requires sacremoses: {install_extra('tokenize')}") from error
     prefixes = NonbreakingPrefixes()
     listed = prefixes.words(base) if base in prefixes.available_langs.values() else ()
     abbreviations: dict[bool, list[str]] = {False: [], True: []}
@@ -233,9 +233,9 @@ def note_on_words(code: str) -> str | None:
     elif base in _WITHOUT_ANY_SPACES:
         tokens = "each character is a token"
     elif _PHRASES.match(code.lower()):
-        tokens = "text between spaces, zero-width spaces and signs is a token"
+        tokens = "text between spaces, zero-width spaces and punctuation is a token"
     else:
         return None
     package = _PACKAGES.get(base)
-    finds = f"hierogram[{package.extra}] finds them" if package else "no package finds them"
-    return f"{code} is written without spaces between words: {finds}; without a package {tokens}"
+    finds = f"hierogram[{package.extra}] can segment it" if package else "no package can segment it"
+    return f"{code} is written without spaces between words: {finds}; otherwise, {tokens}"

@@ -75,7 +75,7 @@ _COMPRESSIONS = (
 )
 
 _NO_TEXT = {
-    b"PK\x03\x04": "a zip archive (as .docx, .xlsx and .odt are)",
+    b"PK\x03\x04": "a zip archive (or .docx, .xlsx, .odt)",
     b"PK\x05\x06": "an empty zip archive",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"Rar!\x1a\x07": "a RAR archive",
@@ -83,7 +83,7 @@ _NO_TEXT = {
     b"\x04\x22\x4d\x18": "lz4 data",
     b"\x1f\x9d": "compress (.Z) data",
     b"%PDF-": "a PDF document",
-    b"\x7fELF": "a program",
+    b"\x7fELF": "an executable",
     b"SQLite format 3\0": "an SQLite database",
 }
 """Magic numbers of files that are not text, with the names of their types."""
@@ -106,7 +106,7 @@ def kind_of_data(head: bytes) -> str | None:
 def check_text(head: bytes, name: str) -> None:
     """Raise `InputError` if data begin like an archive or compressed data."""
     if (kind := kind_of_data(head)) is not None:
-        raise InputError(f"{name}: holds {kind}, not text: unpack or convert it first")
+        raise InputError(f"{name}: expected text, got {kind}: extract or convert it first")
 
 
 def _compression_of(head: bytes) -> _Compression | None:
@@ -167,7 +167,7 @@ def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression,
                 if len(pending) < len(magic):
                     break
                 if not pending.startswith(magic):
-                    raise InputError(f"{name}: what follows the {kind} data is not {kind}: the file is damaged")
+                    raise InputError(f"{name}: trailing data after the {kind} data: the file is damaged")
                 member = compression.make()
             content = _decompress(member, pending, name, kind)
             pending = b""
@@ -181,7 +181,7 @@ def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression,
                     pending = pending.lstrip(b"\0")
                 member = None
     if member is not None or pending:
-        raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
+        raise InputError(f"{name}: truncated {kind} data: the file is incomplete")
 
 
 def _decompress(member: Any, data: bytes, name: str, kind: str) -> bytes:
@@ -240,7 +240,7 @@ class LineSplitter:
         self._left_out += size
         if self._left_out > MOST_LINE_BYTES:
             raise InputError(
-                f"{self._name}: a line has more than {MOST_LINE_BYTES:,} bytes, which is no text: convert it first"
+                f"{self._name}: not text, because a line exceeds {MOST_LINE_BYTES:,} bytes: convert it first"
             )
 
     def end(self) -> list[bytes]:
@@ -337,8 +337,8 @@ class LineFile:
         if self.size is not None and self.bytes_read > self.size:
             # The last line may be incomplete, and the file may grow forever.
             raise InputError(
-                f"{self.name}: grows while it is read, from {self.size:,} bytes: write it elsewhere, or under another "
-                "name, and rename it when it is whole"
+                f"{self.name}: the file grew beyond {self.size:,} bytes while it was read: write it in another place "
+                "or under another name, and rename it when it is complete"
             )
         return data
 
@@ -362,8 +362,8 @@ class LineFile:
         first = list(islice(lists, 2))
         if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
             raise InputError(
-                f"{self.name}: its lines end in carriage returns alone, and only a line feed ends a line: convert it, "
-                "as in tr '\\r' '\\n' < FILE"
+                f"{self.name}: lines must end in line feeds, got carriage returns: convert the file, for example with "
+                "tr '\\r' '\\n' < FILE"
             )
         yield from first
         yield from lists
@@ -422,7 +422,7 @@ def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
             for line in chunk:
                 number += 1
                 if len(line) > MAX_LINE_BYTES:
-                    raise InputError(f"{file.name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes: divide it")
+                    raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes: split it")
                 yield file.name, number, line
 
 
@@ -434,7 +434,7 @@ def read_sentences(path: str) -> list[str]:
             sentences.append(line.decode())
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name}: line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
+                f"{name}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
             ) from error
     return sentences
 

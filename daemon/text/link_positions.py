@@ -122,15 +122,20 @@ class LinkPositions:
         if not self._with_spaces or (self._likely and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
-        head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _SPACES[-1]):04X}: the links "
+        head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _SPACES[-1]):04X}: "
         if not self.divided:
             return Note(
                 UNICODE_SPACES,
-                f"{head}fit words that are divided at them, too, but are taken to count words between spaces and tabs; "
-                "if the aligner divides words at all spaces, as eflomal does, replace them by spaces in the text",
+                f"{head}the links are read as positions of words between spaces and tabs; if the aligner also splits "
+                "words at Unicode spaces, as eflomal does, replace these by ordinary spaces in the text",
             )
-        late = f", {self._undivided:,} lines before that was known excepted" if self._undivided else ""
-        return Note(UNICODE_SPACES, f"{head}count words that are divided at them, so words were divided there{late}")
+        late = (
+            f", except in the first {self._undivided:,} lines, where this was not known yet" if self._undivided else ""
+        )
+        return Note(
+            UNICODE_SPACES,
+            f"{head}the links count words that are split at these spaces, so the text was split there{late}",
+        )
 
     def _learn(self, fields: LineColumns, places: Sequence[int]) -> None:
         """Count the links of lines without Unicode spaces."""

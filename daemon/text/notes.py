@@ -76,13 +76,13 @@ class Notes:
         if self._divides:
             return Note(
                 TOKENS_DIVIDED,
-                f"{LOOKS_DIVIDED}, and are divided again, which spoils some (d' eau becomes d ' eau): withdraw them, "
-                "and ingest them into a store without --tokenize, or ingest the raw text",
+                f"{LOOKS_DIVIDED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau): "
+                "withdraw them, and ingest the raw text, or ingest into a store without --tokenize",
             )
         return Note(
             RUNNING_TEXT,
-            f"{LOOKS_RUNNING}: `hierogram ingest --tokenize fr,en`, or a store made by "
-            "`hierogram init --languages fr,en --tokenize`, divides text into tokens",
+            f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store created by "
+            "`hierogram init --languages fr,en --tokenize`",
         )
 
     def _look_at_words(self, fields: LineColumns) -> Note | None:
@@ -118,16 +118,15 @@ class Notes:
             notes.append(
                 Note(
                     ESCAPED,
-                    f"{_lines(self._escaped)} escapes of Moses's tokenizer, such as {self._escape}, which are words of "
-                    "their own and match no other text: ingest the text as it was before (`sacremoses detokenize` "
-                    "undoes them)",
+                    f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which match no "
+                    "other text: ingest the original text (`sacremoses detokenize` restores it)",
                 )
             )
         if self._doubled or self._quoted > _SHARE_OF_QUOTES * self._lines:
             notes.append(
                 Note(
                     QUOTED_FIELDS,
-                    f"{_lines(self._quoted)} fields in quotation marks, as spreadsheets write them; the marks are "
+                    f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets; the marks are "
                     "stored as part of the text: write the file without quoting",
                 )
             )

@@ -172,23 +172,24 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
         if len(sources) != len(targets):
             raise InputError(
-                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} {len(targets):,} "
-                f"line{'s' * (len(targets) != 1)}: "
-                "a sentence and its translation must stand on the same line"
+                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} has {len(targets):,} "
+                f"line{'s' * (len(targets) != 1)}: sentences and translations must be aligned line by line"
             )
         return sources, targets
     if len(paths) != 1:
-        raise UsageError(f"{len(paths)} files given: name two, SRC TGT, or one of `source ||| target` lines")
+        raise UsageError(
+            f"expected two files, SRC TGT, or one file of `source ||| target` lines, got {len(paths)} files"
+        )
     sources, targets = [], []
     with Input(paths) as pairs:
         for fields in pairs.fields:
             for wrong in fields.rejected[:1]:
-                raise InputError(f"{pairs.origin}: line {wrong.line}: {wrong.message}")
+                raise InputError(f"{pairs.origin}, line {wrong.line}: {wrong.message}")
             try:
                 sources += [side.decode() for side in fields.sources]
                 targets += [side.decode() for side in fields.targets]
             except UnicodeDecodeError as error:
-                raise InputError(f"{pairs.origin}: is not UTF-8 ({error.reason}): convert the file first") from error
+                raise InputError(f"{pairs.origin}: not UTF-8 ({error.reason}): convert the file first") from error
     return sources, targets
 
 
@@ -196,17 +197,19 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
     wanted = _NUMBERS_OF_FILES.get(format)
     if wanted is None:
         named = ", ".join(_NUMBERS_OF_FILES)
-        raise UsageError(f"--format {format}: there are {named}, memory, burrito; tbx, csv and tsv with --dictionary")
+        raise UsageError(
+            f"--format {format}: expected {named}, memory or burrito; or tbx, csv or tsv with --dictionary"
+        )
     if len(paths) not in wanted:
         raise UsageError(
-            f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "
-            f"{PIPES}, {TSV}, {JSONL} or {TMX}"
+            f"expected two or three files, SOURCE TARGET [ALIGNMENT], or one file in the format {PIPES}, {TSV}, "
+            f"{JSONL} or {TMX}, got {len(paths)} files"
             if format == AUTO
-            else f"--format {format} takes {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, "
-            f"not {len(paths)}"
+            else f"--format {format} requires {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, got "
+            f"{len(paths)}"
         )
     if list(paths).count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input (-) can be given once only")
+        raise UsageError("standard input (-) can be used only once")
 
 
 CHUNKS_A_TRANSACTION = 4

@@ -61,25 +61,26 @@ _ALWAYS_REJECTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Limits(Options):
-    """Bound how much of an input is taken before it is set apart as a whole."""
+    """Limits beyond which an input is rejected as a whole."""
 
     max_unpacked_bytes: Annotated[
-        int, Option("Most bytes that a compressed input may unpack to.", min=1, metavar="BYTES")
+        int, Option("Maximum size of a decompressed input, in bytes.", min=1, metavar="BYTES")
     ] = 1 << 36
     max_unpacked_ratio: Annotated[
         float,
         Option(
-            "Most bytes that a byte of compressed input may unpack to; the first 16 MiB always may.",
+            "Maximum compression ratio of an input. The first 16 MiB are always accepted.",
             min=1,
         ),
     ] = 200.0
     max_rejected_lines: Annotated[
-        int, Option("Most lines that may be rejected before an input is set apart as a whole.", min=0)
+        int, Option("Number of rejected lines beyond which an input is rejected as a whole.", min=0)
     ] = 1_000_000
     max_rejected_share: Annotated[
         float,
         Option(
-            "Largest share of its lines that may be rejected, or of those so far; the first 100 always may.",
+            "Share of rejected lines (so far) beyond which an input is rejected as a whole. The first 100 rejected "
+            "lines do not count.",
             min=0,
             max=1,
         ),
@@ -87,36 +88,36 @@ class Limits(Options):
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
         """Raise `InputError` if the decompressed size of an input exceeds the limit for its compressed size."""
-        advice = "if the file is right, unpack it first, or raise"
+        advice = "if the file is correct, decompress it first, or raise"
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
-                f"{name}: unpacks to more than {self.max_unpacked_bytes:,} bytes: {advice} "
+                f"{name}: the decompressed size exceeds {self.max_unpacked_bytes:,} bytes: {advice} "
                 f"{_names('max_unpacked_bytes')}"
             )
         if unpacked > _ALWAYS_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
             raise InputError(
-                f"{name}: {packed:,} bytes unpack to more than {unpacked:,}, over {self.max_unpacked_ratio:g} times "
-                f"as many: {advice} {_names('max_unpacked_ratio')}"
+                f"{name}: {packed:,} bytes decompress to more than {unpacked:,}, a ratio above "
+                f"{self.max_unpacked_ratio:g}: {advice} {_names('max_unpacked_ratio')}"
             )
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
         """Raise `TooManyRejectedError` if the rejections, given by reason, exceed the limit for `lines` lines."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
-            bound = f"over {self.max_rejected_lines:,}: raise {_names('max_rejected_lines')}"
+            bound = f"the limit is {self.max_rejected_lines:,} ({_names('max_rejected_lines')})"
         elif rejected > _ALWAYS_REJECTED and rejected > self.max_rejected_share * lines:
-            bound = f"over {self.max_rejected_share:.0%}: raise {_names('max_rejected_share')}"
+            bound = f"the limit is {self.max_rejected_share:.0%} ({_names('max_rejected_share')})"
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
         told = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
         raise TooManyRejectedError(
-            f"{name}: set apart as a whole, because {rejected:,} of {lines:,} lines cannot be stored ({told}), {bound}"
+            f"{name}: rejected as a whole, because {rejected:,} of {lines:,} lines cannot be stored ({told}); {bound}"
         )
 
 
 def _names(option: str) -> str:
-    return f"{option} in [intake] of a daemon's configuration"
+    return f"{option} in [intake] of the daemon's configuration"
 
 
 DEFAULT_LIMITS = Limits()

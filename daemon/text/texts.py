@@ -27,18 +27,22 @@ from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
 Languages = tuple[str, str]
 """Source and target language, as in ("fr", "en")."""
 
-LOOKS_RUNNING = "most sentences end in a word with its full stop, which makes another word of it"
+LOOKS_RUNNING = (
+    "the text does not seem to be tokenized, because most sentences end in a word with an attached full stop"
+)
 """Note on untokenized text."""
 
-LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so they are tokens already"
+LOOKS_DIVIDED = (
+    "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
+)
 """Note on tokenized text that is tokenized a second time."""
 
 LOOKS_UNSPACED = (
-    "most sentences have no spaces between words: init --languages and --tokenize divide a language by its own package"
+    "most sentences have no spaces between words: use `hierogram init --languages` with --tokenize to segment the text"
 )
 """Note on text in a script without spaces that is stored unsegmented."""
 
-IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
+IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """Names in HTTP responses of the settings that tokenize text, and that leave it unchanged."""
 
 SOFT_HYPHEN = "\u00ad"
@@ -286,8 +290,8 @@ def pipeline_of(
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
         if given and own and given != own:
             raise UsageError(
-                f"{named} {','.join(given)}: the store is of {','.join(own)} (source, target): "
-                "give the input the other way about, or take another store"
+                f"{named} {','.join(given)}: the languages of the store are {','.join(own)} (source, target): "
+                "exchange the sides of the input, or use another store"
             )
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
@@ -340,8 +344,8 @@ def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, l
     if not looks(divided, sample):
         return None
     if divided:
-        return f"{named}: {LOOKS_DIVIDED}: {leave} leaves it as it is"
-    return f"{named}: {LOOKS_RUNNING}: {divide} divides text into tokens, {leave} says that it is tokens"
+        return f"{named}: {LOOKS_DIVIDED}: use {leave} to keep the tokens"
+    return f"{named}: {LOOKS_RUNNING}: use {divide} to tokenize it, or {leave} if it is tokenized"
 
 
 def two_languages(given: str, option: str) -> Languages:
@@ -351,7 +355,7 @@ def two_languages(given: str, option: str) -> Languages:
     """
     languages = given.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
-        raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
+        raise UsageError(f"{option} {given}: expected two languages, source and target, such as {option} fr,en")
     return languages[0], languages[1]
 
 
@@ -360,22 +364,18 @@ def check_settings(settings: Settings) -> None:
     notation = notation_of(settings.grammar)
     if settings.max_tokens > notation.longest:
         raise UsageError(
-            f"--max-tokens {settings.max_tokens}: a store of {notation.holds} takes sides of {notation.longest} tokens "
-            "at most"
+            f"--max-tokens {settings.max_tokens}: must be at most {notation.longest} for a store of {notation.holds}"
         )
     if settings.aligner == ITG_ALIGNER and settings.max_tokens > LONGEST_ITG_SIDE:
         raise UsageError(
-            f"--max-tokens {settings.max_tokens}: the aligner {ITG_ALIGNER} takes sides of {LONGEST_ITG_SIDE} tokens "
-            "at most"
+            f"--max-tokens {settings.max_tokens}: must be at most {LONGEST_ITG_SIDE} with --aligner {ITG_ALIGNER}"
         )
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
         if notation.takes != PAIRS:
-            raise UsageError(
-                f"--languages: a store of {notation.holds} has sentences of one language, and needs none named"
-            )
+            raise UsageError(f"--languages is not supported for a store of {notation.holds}, which is monolingual")
     if settings.tokenize and not settings.languages:
-        raise UsageError("--tokenize: name the languages whose rules divide text into tokens, as in --languages fr,en")
+        raise UsageError("--tokenize requires languages, such as --languages fr,en")
     pipeline_of(settings)
 
 
@@ -387,5 +387,6 @@ def check_names(paths: Sequence[str], languages: Languages | None) -> None:
     if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
         given = " ".join((paths[1], paths[0], *paths[2:]))
         raise UsageError(
-            f"{paths[0]} {paths[1]}: the store is of {','.join(languages)} (source, target): hierogram ingest {given}"
+            f"{paths[0]} {paths[1]}: the languages of the store are {','.join(languages)} (source, target): use "
+            f"hierogram ingest {given}"
         )

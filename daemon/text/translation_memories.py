@@ -156,7 +156,7 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
         elif len(texts[0]) * len(texts[1]) > _MOST_PAIRS:
             many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
             problem = RejectionError(
-                LINE_TOO_LONG, f"the unit has {many}, which make more than {_MOST_PAIRS} pairs: divide it"
+                LINE_TOO_LONG, f"the unit has {many}, which form more than {_MOST_PAIRS} pairs: split it"
             )
         if problem is not None:
             rejected.append(reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))

@@ -52,14 +52,14 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
         source, _, target = link.partition(b"-")
         if not (source.isdigit() and target.isdigit()):
             raise RejectionError(
-                MALFORMED_LINK, f"alignment: {shown(link)} is no link: write i-j, word numbers counted from 0"
+                MALFORMED_LINK, f"alignment: {shown(link)} is not a link: expected i-j, with words counted from 0"
             )
         numbers = (_number(source), _number(target))
         if numbers[0] >= source_length or numbers[1] >= target_length:
             raise RejectionError(
                 LINK_OUT_OF_RANGE,
-                f"alignment: link {shown(link)} is out of range: "
-                f"the source side has {source_length} words, the target side {target_length}, counted from 0",
+                f"alignment: link {shown(link)} is out of range: the source side has {source_length} words and the "
+                f"target side {target_length}, counted from 0",
             )
         links.add(numbers)
     return " ".join([f"{source}-{target}" for source, target in sorted(links)])
@@ -195,7 +195,9 @@ class Repeats:
 
 
 def _no_room(error: sqlite3.Error) -> InputError:
-    return InputError(f"what repeats in this input cannot be told: no room for a temporary file ({error}); see TMPDIR")
+    return InputError(
+        f"duplicates in this input cannot be detected: no space for a temporary file ({error}); see TMPDIR"
+    )
 
 
 KEPT_BYTES = 4096
@@ -244,11 +246,11 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
     contains a NUL byte or a line break.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the {name} line exceeds {MAX_LINE_BYTES} bytes")
     if b"\0" in line:
-        raise RejectionError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
+        raise RejectionError(NUL_BYTE, f"the {name} side contains a NUL byte at offset {line.index(0)}")
     if b"\r" in line or b"\n" in line:
-        raise RejectionError(LINE_BREAK, f"the {name} side holds a line break")
+        raise RejectionError(LINE_BREAK, f"the {name} side contains a line break")
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -261,8 +263,8 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
     if len(tokens) > max_tokens:
         raise RejectionError(
             TOO_LONG,
-            f"the {name} side has {len(tokens)} tokens, this store takes at most {max_tokens} "
-            "(`hierogram init --max-tokens`)",
+            f"the {name} side has {len(tokens)} tokens, the limit of this store is {max_tokens} (`hierogram init "
+            "--max-tokens`)",
         )
     return " ".join(tokens), len(tokens)
 

@@ -50,13 +50,13 @@ class UnitReader(Generic[Unit]):
         self.root = self.root or tag
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise InputError(f"{self.name}: has elements in more than {_DEEPEST} others: it is damaged")
+            raise InputError(f"{self.name}: elements are nested more than {_DEEPEST} levels deep: the file is damaged")
         if tag not in self._names or not self._names.issuperset(attributes):
             self._names |= {tag, *attributes}
             if len(self._names) > _MOST_NAMES or max(map(len, self._names)) > _LONGEST_NAME:
                 raise InputError(
-                    f"{self.name}: has over {_MOST_NAMES:,} names of elements and attributes, or one of over "
-                    f"{_LONGEST_NAME:,} characters: it is damaged"
+                    f"{self.name}: more than {_MOST_NAMES:,} names of elements and attributes, or a name of more than "
+                    f"{_LONGEST_NAME:,} characters: the file is damaged"
                 )
 
     def data(self, _text: str) -> None:
@@ -91,19 +91,17 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
             parser.feed(block)
             if reader.root not in (None, *reader.roots):
                 known = "> or <".join(reader.roots)
-                raise InputError(
-                    f"{name}: is no {reader.kind}: its outermost element is <{reader.root}>, not <{known}>"
-                )
+                raise InputError(f"{name}: not {reader.kind}: expected the root element <{known}>, got <{reader.root}>")
             silent = silent + len(block) if reader.events == events else 0
             events = reader.events
             if silent >= MOST_TOKEN_BYTES:
                 raise InputError(
-                    f"{name}: a tag, comment or declaration has more than {MOST_TOKEN_BYTES:,} bytes: it is damaged"
+                    f"{name}: a tag, comment or declaration exceeds {MOST_TOKEN_BYTES:,} bytes: the file is damaged"
                 )
             since_unit = 0 if reader.units else since_unit + len(block)
             number += len(reader.units)
             if since_unit > MOST_UNIT_BYTES:
-                raise InputError(f"{name}: unit {number + 1:,} has more than {MOST_UNIT_BYTES:,} bytes: it is damaged")
+                raise InputError(f"{name}: unit {number + 1:,} exceeds {MOST_UNIT_BYTES:,} bytes: the file is damaged")
             yield from reader.units
             reader.units.clear()
         parser.close()
@@ -111,13 +109,13 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
         reader.units.clear()
     except DefusedXmlException as error:
         raise InputError(
-            f"{name}: declares entities, which can make a small file a huge one, and is refused ({error}): "
-            "write out what they stand for"
+            f"{name}: entity declarations are not allowed, because they can expand to huge texts ({error}): replace "
+            "the entities by their values"
         ) from error
     except ParseError as error:
-        raise InputError(f"{name}: is no well-formed XML: {error}: the file is damaged or incomplete") from error
+        raise InputError(f"{name}: invalid XML: {error}: the file is damaged or incomplete") from error
     except (ValueError, LookupError) as error:
-        raise InputError(f"{name}: is in an encoding that cannot be read ({error}): convert it to UTF-8") from error
+        raise InputError(f"{name}: unsupported encoding ({error}): convert the file to UTF-8") from error
 
 
 def is_of(code: str, language: str) -> bool:
@@ -134,7 +132,7 @@ def languages_of(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
     found = list(dict.fromkeys(codes))
     if len(found) != 2:
         raise InputError(
-            f"{name}: the first {unit} has {len(found)} languages ({', '.join(found[:10])}): say which two with "
+            f"{name}: the first {unit} has {len(found)} languages ({', '.join(found[:10])}): choose two with "
             "--languages"
         )
     return found[0], found[1]

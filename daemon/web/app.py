@@ -83,7 +83,7 @@ def build_app(
     apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
     app = FastAPI(
         title="Hierogram",
-        summary="A grammar store that keeps learning.",
+        summary="Grammar store that keeps learning.",
         version=version("hierogram"),
         openapi_url=None,
         dependencies=[Depends(refuse_unknown)],

@@ -82,7 +82,7 @@ class _Exchange:
         except TimeoutError:
             late = self.refusal is None
             seconds = self._waited + _now() - since
-            slow = f"the body came too slowly: {self._size} bytes in {seconds:.0f} s; see client_timeout"
+            slow = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, slow))
             if not self._started:
                 raise refusal from None
@@ -146,7 +146,7 @@ class _Client:
     def evict(self) -> None:
         """Close the connection to make room for another one."""
         if self.exchange is not None and self.exchange.body is not None:
-            self.exchange.refuse(try_later("the connection is needed, and the body came too slowly", _RETRY_SECONDS))
+            self.exchange.refuse(try_later("too many connections, and the body arrived too slowly", _RETRY_SECONDS))
         else:
             self.transport.abort()
 
@@ -198,7 +198,9 @@ class Gate:
     def stop(self) -> None:
         """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
         for exchange in self._running:
-            exchange.refuse(try_later("the daemon is stopping: send the rest to the next one", _STOPPING_RETRY_SECONDS))
+            exchange.refuse(
+                try_later("the daemon is stopping: send the rest after its restart", _STOPPING_RETRY_SECONDS)
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request within its deadlines."""
@@ -225,7 +227,7 @@ class Gate:
 
 
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = try_later("too many requests are running (max_connections)", _RETRY_SECONDS)
+    problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
     problem.headers["Connection"] = "close"
     await answer(problem)(scope, receive, send)
 

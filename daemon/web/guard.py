@@ -139,7 +139,7 @@ class Guard:
             if not is_loopback(host):
                 return ProblemError(
                     HTTPStatus.MISDIRECTED_REQUEST,
-                    f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
+                    f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
                 )
         authenticated = self._sessions.needed and self._is_authenticated(scope)
         foreign = self._protocol(scope) is not None
@@ -153,7 +153,7 @@ class Guard:
             return None
         return ProblemError(
             HTTPStatus.UNAUTHORIZED,
-            "a token is needed: send the header `Authorization: Bearer TOKEN`",
+            "authentication required: send the header `Authorization: Bearer TOKEN`",
             {"WWW-Authenticate": 'Bearer realm="hierogram"'},
         )
 

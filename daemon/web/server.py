@@ -105,7 +105,7 @@ class HttpLoop:
             app = build_app(self._service, configuration, self._limits(), ending, self._extension_sections())
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
-            _log.info("listening at http://%s:%d", *self.address)
+            _log.info("listening on http://%s:%d", *self.address)
             asyncio.run(_answer(app, configuration, self._grace_seconds, listener, stop, beat))
 
 
@@ -127,8 +127,8 @@ def _bound(configuration: HttpConfiguration) -> socket.socket:
     except OSError as error:
         listener.close()
         raise DaemonError(
-            f"cannot listen at {host} port {configuration.port}: {error.strerror or error}: "
-            "choose another with --host and --port, or in [http] of the configuration"
+            f"cannot listen on {host} port {configuration.port}: {error.strerror or error}: choose another address "
+            "with --host and --port, or in [http] of the configuration"
         ) from error
     return listener
 

@@ -37,10 +37,13 @@ def check_shareable(settings: Settings) -> None:
     """Raise `DaemonError` if workers cannot sample a store with these settings."""
     if kind_of(settings).name != SYNCHRONOUS:
         raise DaemonError(
-            f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
+            f"workers support word-aligned pairs only, but the grammar of this store is {settings.grammar}: learn "
+            "without --workers"
         )
     if settings.type_moves:
-        raise DaemonError("type-based moves look at all pairs at once: learn without --workers")
+        raise DaemonError(
+            "workers do not support type-based moves, which need all pairs at once: learn without --workers"
+        )
 
 
 def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, Means], Chain] | None:
@@ -79,7 +82,7 @@ def check_workers(settings: Settings) -> None:
 def check_installed() -> None:
     """Raise `DaemonError` if Ray is not installed."""
     if find_spec("ray") is None:
-        raise DaemonError(f"workers need Ray: {install_extra('cluster')}")
+        raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
 
 
 @contextmanager

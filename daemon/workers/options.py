@@ -13,22 +13,21 @@ _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
 
 @dataclass(frozen=True, slots=True)
 class Sharing(Options):
-    """Ways to share out the pairs of a store, as they are asked for."""
+    """Distribution of the pairs of a store over workers."""
 
     workers: Annotated[
         str | None,
         Option(
-            "Processes that share out the pairs, by Ray: a number of them on this machine, auto (as many as the "
-            "cluster that runs here, or else this machine, has room for), or ray://HOST:PORT.",
+            "Ray workers that share the pairs: a number of processes on this machine, auto (as many as fit on the "
+            "running cluster or on this machine), or ray://HOST:PORT.",
             metavar="WORKERS", shown="threads of this process",
         ),
     ] = None  # fmt: skip
     blocks: Annotated[
         str | None,
         Option(
-            "How many pairs a block has, and how many blocks are sampled at the same counts, as 32x64; the result "
-            "depends on it.",
-            metavar="PAIRSxBLOCKS", shown="as suits the number of pairs",
+            "Pairs per block and blocks sampled with the same counts, such as 32x64. The result depends on it.",
+            metavar="PAIRSxBLOCKS", shown="chosen by the number of pairs",
         ),
     ] = None  # fmt: skip
 

@@ -126,12 +126,12 @@ class WorkerPool(ABC):
                 self._in_step = frozenset()
             else:
                 return
-        raise DaemonError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
+        raise DaemonError(f"{_MOST_LOSSES} workers were lost in a row: check why they died")
 
     def _form(self) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
-            raise DaemonError("no worker can be started: the cluster has no processor that is free")
+            raise DaemonError("cannot start a worker: no free CPU in the cluster")
         self._shares = self._share_out(len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
@@ -270,7 +270,7 @@ class WorkerPool(ABC):
         while orphans:
             losses += 1
             if losses > _MOST_LOSSES:
-                raise DaemonError(f"{losses} workers were lost in one round: see what ended them")
+                raise DaemonError(f"{losses} workers were lost in one round: check why they died")
             taker = self._next_worker()
             if taker is None:
                 continue
@@ -298,7 +298,7 @@ class WorkerPool(ABC):
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
-                raise ClusterLostError("all workers are lost, and no other can be started")
+                raise ClusterLostError("all workers were lost, and no new one can be started")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))
@@ -333,7 +333,7 @@ def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Ite
                     which, task = waiting.popleft()
                     running[worker] = which, cluster.call(worker, "perform", *task)
             if not running:
-                raise ClusterLostError("no worker can be started: the cluster has no processor that is free")
+                raise ClusterLostError("cannot start a worker: no free CPU in the cluster")
             ended = cluster.first([call for _, call in running.values()])
             worker = next(worker for worker, (_, call) in running.items() if call is ended)
             which, call = running.pop(worker)
@@ -342,7 +342,7 @@ def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Ite
             except WorkerLostError as error:
                 losses += 1
                 if losses > _MOST_LOSSES:
-                    raise DaemonError(f"{losses} workers were lost: see what ended them") from error
+                    raise DaemonError(f"{losses} workers were lost: check why they died") from error
                 waiting.appendleft((which, tasks[which]))
         yield done.pop(number)
 

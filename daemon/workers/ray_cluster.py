@@ -93,7 +93,7 @@ class RayCluster:
                 _ray.kill(actor)
             return None
         except _GONE as error:
-            raise ClusterLostError(f"the cluster is lost: {error}") from error
+            raise ClusterLostError(f"lost the cluster: {error}") from error
         self._actors[worker] = actor
         return worker
 
@@ -103,7 +103,7 @@ class RayCluster:
         until = time.monotonic() + _SECONDS_TO_START
         while not _ray.wait([ready], timeout=_SECONDS_A_LOOK)[0] and time.monotonic() < until:
             if not any(node["Alive"] for node in _ray.nodes()):
-                raise ClusterLostError("the cluster is lost: no machine of it is left")
+                raise ClusterLostError("lost the cluster: no nodes left")
         _ray.get(ready, timeout=0)
 
     def share(self, value: object) -> Any:
@@ -130,14 +130,14 @@ class RayCluster:
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
         except _GONE as error:
-            raise ClusterLostError(f"the cluster is lost: {error}") from error
+            raise ClusterLostError(f"lost the cluster: {error}") from error
 
     def first(self, calls: Sequence[Any]) -> Any:
         """Return a finished call out of several, or the first call if none finishes in time."""
         try:
             ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_A_CALL)
         except _GONE as error:
-            raise ClusterLostError(f"the cluster is lost: {error}") from error
+            raise ClusterLostError(f"lost the cluster: {error}") from error
         return next((call for call in calls if call[1] in ended), calls[0])
 
     def shared(self, call: Any) -> Any:
@@ -200,7 +200,7 @@ def _join(workers: Workers, threads: int) -> bool:
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
-            raise DaemonError(f"there is no Ray cluster at {workers.address}: {error}") from error
+            raise DaemonError(f"no Ray cluster at {workers.address}: {error}") from error
         return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
         # A cluster that is already running.
@@ -208,7 +208,7 @@ def _join(workers: Workers, threads: int) -> bool:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
             if "RAY_ADDRESS" in os.environ:
-                raise DaemonError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
+                raise DaemonError(f"no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
             return False
     start_local(processors() if workers.number is None else workers.number * threads)
@@ -232,4 +232,6 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     except Exception as error:
         with suppress(Exception):
             _ray.shutdown()
-        raise DaemonError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error
+        raise DaemonError(
+            f"Ray cannot start on this machine: {error}; try again when the machine is less busy"
+        ) from error

@@ -95,7 +95,7 @@ def _end_as(child: int, ended: int, url: str) -> None:
     if code < 0 and -code != signal.SIGABRT:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    raise ClusterLostError(f"the cluster is lost: Ray has ended on this machine; {committed(url)}")
+    raise ClusterLostError(f"lost the cluster: Ray has stopped on this machine; {committed(url)}")
 
 
 def committed(url: str) -> str:
@@ -104,9 +104,9 @@ def committed(url: str) -> str:
         with open_store(url) as store:
             run, pairs = store.unfinished_run(), store.status().pairs
     except StoreError as error:
-        return f"what is committed is not known, since the store does not answer ({error})"
-    sweeps = "" if run is None else f", and {run.done:,} of {run.sweeps:,} sweeps that follow"
+        return f"it is unknown what was committed, because the store does not respond ({error})"
+    sweeps = "" if run is None else f"and {run.done:,} of the {run.sweeps:,} sweeps after it"
     return (
-        f"committed is the burn-in of {pairs[SETTLED]:,} of {sum(pairs.values()):,} pairs{sweeps}: run `hierogram "
-        "learn` again to go on"
+        f"committed so far: burn-in of {pairs[SETTLED]:,} of {sum(pairs.values()):,} pairs{sweeps}: run `hierogram "
+        "learn` again to continue"
     )

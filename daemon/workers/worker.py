@@ -163,7 +163,7 @@ class StoredShard(Shard):
         self._token = contents.token
         self._pairs = pairs = ResidentBatch.of(store.pairs_by_id(contents.ids.tolist()), setup.settings)
         if not np.array_equal(pairs.ids, contents.ids):
-            raise PairMissingError("pairs have left the store while they were sampled: start again")
+            raise PairMissingError("pairs were withdrawn while they were sampled: start again")
         loaded = pairs.loaded
         # Workers sample only this kind, see `check_shareable`.
         assert isinstance(loaded, LoadedPairs)

@@ -131,7 +131,7 @@ def read_named(line: str, _: Chosen, base: float = 10.0) -> ReadRule:
 
 CDEC = Format(
     name="cdec",
-    meaning="grammar of cdec, log10 features by name",
+    meaning="cdec grammar with named log10 features",
     suffix=".cdec",
     compression=Compression.GZIP,
     features=tuple(NAMES),
@@ -207,7 +207,7 @@ def _read_dense(line: str, features: Chosen) -> ReadRule:
 
 JOSHUA = Format(
     name="joshua",
-    meaning="grammar of Joshua, dense -ln features, with its glue grammar",
+    meaning="Joshua grammar with dense -ln features, and its glue grammar",
     suffix=".joshua",
     compression=Compression.GZIP,
     features=_JOSHUA_FEATURES,
@@ -219,7 +219,7 @@ JOSHUA = Format(
 )
 THRAX = Format(
     name="thrax",
-    meaning="as joshua, features by name",
+    meaning="like joshua, with named features",
     suffix=".thrax",
     compression=Compression.GZIP,
     features=_JOSHUA_FEATURES,
@@ -279,14 +279,14 @@ def _configure_moses(grammar: str | None, glue: str | None, features: Chosen) ->
         f"PhrasePenalty0= {DEFAULT_WEIGHTS[RULES]:.6g}",
         f"TranslationModel0= {' '.join(f'{DEFAULT_WEIGHTS.get(own.name, 0.0):.6g}' for own in features)}",
         f"TranslationModel1= {DEFAULT_WEIGHTS[GLUE]:.6g}",
-        *("", f"# of a language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
+        *("", f"# Language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
     ]
     return [(".ini", lines)]
 
 
 MOSES = Format(
     name="moses",
-    meaning="rule table of Moses, in the order of LC_ALL=C sort, with its glue grammar",
+    meaning="Moses rule table in the order of LC_ALL=C sort, and its glue grammar",
     suffix=".moses",
     compression=Compression.GZIP,
     features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in (*MOSES_SCORES, "glue"))),

@@ -38,20 +38,22 @@ def _probability(name: str, of: str, given: str, weight: float) -> Feature:
     Johnson 2006].
     """
     value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
-    return Feature(name, f"share of the counts with that {given} side, smoothed", value, weight, logarithmic=True)
+    return Feature(
+        name, f"smoothed share of the counts of rules with the same {given} side", value, weight, logarithmic=True
+    )
 
 
 def _lexical(name: str, side: str, weight: float) -> Feature:
     return Feature(name, f"lexical weight of the {side} words", name, weight, lexical=True, logarithmic=True)
 
 
-def _at_most(name: str, bound: str, count: str = "count", of: str = "its count") -> Feature:
-    return Feature(name, f"1 where {of} is {bound} at most", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
+def _at_most(name: str, bound: str, count: str = "count", of: str = "the count") -> Feature:
+    return Feature(name, f"1 if {of} is at most {bound}, else 0", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
 
 
 def _of_words(name: str, number: int, said: str) -> Feature:
     value = f"CASE WHEN source_terminals = {number} THEN 1 ELSE 0 END"
-    return Feature(name, f"1 where its source side has {said}", value, shape=("source_terminals",))
+    return Feature(name, f"1 if the source side has {said}, else 0", value, shape=("source_terminals",))
 
 
 FEATURES = (
@@ -59,33 +61,33 @@ FEATURES = (
     _probability("p_source_given_target", "source", "target", 0.2),
     _lexical("lex_target_given_source", "target", 0.15),
     _lexical("lex_source_given_target", "source", 0.1),
-    Feature("count", "how much it counts, by the kind of grammar that is exported", "count", logarithmic=True),
-    Feature("source_count", "sum of the counts with that source side", "source_count", logarithmic=True),
-    Feature("target_count", "sum of the counts with that target side", "target_count", logarithmic=True),
+    Feature("count", "count of the rule in the exported kind of grammar", "count", logarithmic=True),
+    Feature("source_count", "total count of rules with the same source side", "source_count", logarithmic=True),
+    Feature("target_count", "total count of rules with the same target side", "target_count", logarithmic=True),
     _at_most("quarter", "0.25"),
     _at_most("half", "0.5"),
     _at_most("singleton", "1"),
     _at_most("rare", "3"),
-    _at_most("source_singleton", "1", "source_count", "the count of its source side"),
+    _at_most("source_singleton", "1", "source_count", "the total count of the source side"),
     Feature(
         "terminals_only",
-        "1 where it has no nonterminal",
+        "1 if the rule has no nonterminals, else 0",
         "CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END",
         shape=("nonterminals",),
     ),
-    Feature("nonterminals", "nonterminals on a side", "nonterminals", shape=("nonterminals",)),
-    Feature("scope", "k, where it parses in O(n^k)", "scope", shape=("scope",)),
-    Feature("source_words", "words of the source side", "source_terminals", shape=("source_terminals",)),
-    Feature("target_words", "words of the target side", "target_terminals", shape=("target_terminals",)),
+    Feature("nonterminals", "nonterminals per side", "nonterminals", shape=("nonterminals",)),
+    Feature("scope", "scope k: parsing takes time O(n^k)", "scope", shape=("scope",)),
+    Feature("source_words", "words on the source side", "source_terminals", shape=("source_terminals",)),
+    Feature("target_words", "words on the target side", "target_terminals", shape=("target_terminals",)),
     _of_words("one_word", 1, "one word"),
     _of_words("two_words", 2, "two words"),
     Feature(
         "minimal",
-        "1 where minimal derivations use it",
+        "1 if minimal derivations use the rule, else 0",
         "CASE WHEN minimal_uses > 0 THEN 1 ELSE 0 END",
         shape=("minimal_uses",),
     ),
-    Feature("glue", "1 for glue rules, which stand in a file of their own; here 0", "0"),
+    Feature("glue", "1 for glue rules, which are in a separate file; 0 here", "0"),
 )
 
 SPAN, POPS = 20, 1000
@@ -173,15 +175,15 @@ class Format:
         if names is None:
             return
         if self.fixed:
-            raise ValueError(f"the features of {self.name} are fixed: {', '.join(self.features)}")
+            raise ValueError(f"{self.name} has fixed features: {', '.join(self.features)}")
         for name in names:
             if name not in self.features:
-                raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
+                raise ValueError(f"{self.name} has no feature {name!r}: expected {', '.join(self.features)}")
 
     def check_compression(self, compression: Compression) -> None:
         """Raise `ValueError` if programs that read the format cannot read the compression."""
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
-            raise ValueError(f"programs that read {self.name} cannot read zstd: use gzip (.gz) or no compression")
+            raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 
     def serves(self, notation: Notation) -> bool:
         """Return whether the format can write this kind of grammar."""
@@ -198,7 +200,7 @@ class Format:
             return tuple(name for name in self.features if not BY_NAME[name].lexical)
         for name in names:
             if BY_NAME[name].lexical:
-                raise ValueError(notation.cannot(f"give the feature {name}: its rules have no links of words"))
+                raise ValueError(notation.cannot(f"provide the feature {name}: its rules have no word links"))
         return tuple(names)
 
     def chosen(self, names: Sequence[str] | None) -> list[Feature]:

@@ -35,7 +35,7 @@ _of_words = partial(_of_phrases, words=True)
 
 BICLEANER = _of_words(
     name="bicleaner",
-    meaning="Bicleaner's dictionary from source to target",
+    meaning="Bicleaner dictionary from source to target",
     suffix=".bicleaner",
     compression=Compression.GZIP,
     features=(_BY_SOURCE,),
@@ -44,7 +44,7 @@ BICLEANER = _of_words(
 )
 BICLEANER_REVERSE = _of_words(
     name="bicleaner-reverse",
-    meaning="Bicleaner's dictionary from target to source",
+    meaning="Bicleaner dictionary from target to source",
     suffix=".bicleaner-reverse",
     compression=Compression.GZIP,
     features=(_BY_TARGET,),
@@ -53,7 +53,7 @@ BICLEANER_REVERSE = _of_words(
 )
 SHORTLIST = _of_words(
     name="shortlist",
-    meaning="Marian's lexical shortlist",
+    meaning="Marian lexical shortlist",
     suffix=".s2t",
     compression=Compression.GZIP,
     features=(_BY_SOURCE,),
@@ -62,7 +62,7 @@ SHORTLIST = _of_words(
 )
 PRIORS = _of_words(
     name="priors",
-    meaning="lexical priors of eflomal",
+    meaning="eflomal lexical priors",
     suffix=".priors",
     compression=Compression.NONE,
     features=("count",),
@@ -71,7 +71,7 @@ PRIORS = _of_words(
 )
 TTABLE = _of_words(
     name="ttable",
-    meaning="fast_align's table of conditional probabilities",
+    meaning="fast_align table of conditional probabilities",
     suffix=".ttable",
     compression=Compression.NONE,
     features=(_BY_SOURCE,),
@@ -80,7 +80,7 @@ TTABLE = _of_words(
 )
 VMAP = _of_phrases(
     name="vmap",
-    meaning="CTranslate2's vocabulary map",
+    meaning="CTranslate2 vocabulary map",
     suffix=".vmap",
     compression=Compression.NONE,
     features=("count",),

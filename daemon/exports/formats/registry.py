@@ -25,7 +25,7 @@ EVERY: dict[str, Format] = {**FORMATS, **FILES}
 def find_format(name: str) -> Format:
     """Return the format with a name. Raises `ValueError`."""
     if name not in EVERY:
-        raise ValueError(f"there is no format {name!r}; there are {', '.join(EVERY)}")
+        raise ValueError(f"unknown format {name!r}: expected {', '.join(EVERY)}")
     return EVERY[name]
 
 
@@ -38,7 +38,7 @@ def check_kind(format: Format, notation: Notation) -> None:
     """Raise `ValueError` if the format cannot write this kind of grammar."""
     if not format.serves(notation):
         suited = ", ".join(other.name for other in EVERY.values() if other.serves(notation))
-        raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
+        raise ValueError(notation.cannot(f"be exported as {format.name}: use {suited}"))
 
 
 def promised_format(name: str) -> Format | None:

@@ -51,7 +51,7 @@ def _read_tabs(line: str, features: Chosen) -> ReadRule:
 
 JSONL = Format(
     name="jsonl",
-    meaning="a JSON object a line",
+    meaning="one JSON object per line",
     suffix=".jsonl",
     compression=Compression.ZSTD,
     features=_FEATURES,
@@ -63,7 +63,7 @@ JSONL = Format(
 )
 TSV = Format(
     name="tsv",
-    meaning="columns separated by tabs, the first line names them",
+    meaning="tab-separated columns with a header line",
     suffix=".tsv",
     compression=Compression.ZSTD,
     features=_FEATURES,
@@ -76,7 +76,7 @@ TSV = Format(
 )
 PARQUET = Format(
     name="parquet",
-    meaning="Parquet, compressed within",
+    meaning="Parquet with internal compression",
     suffix=".parquet",
     compression=Compression.NONE,
     features=_FEATURES,

@@ -32,7 +32,7 @@ def _root(fragment: str) -> str:
 
 FRAGMENTS = Format(
     name="fragments",
-    meaning="a fragment in brackets, its count, its relative frequency among those of its root label",
+    meaning="bracketed fragment, its count, and its relative frequency given its root label",
     suffix=".fragments",
     compression=Compression.ZSTD,
     features=_FEATURES,
@@ -43,7 +43,7 @@ FRAGMENTS = Format(
 )
 PCFG = Format(
     name="pcfg",
-    meaning="the CFG rule that a fragment amounts to: root label, frontier, probability and count, and the fragment",
+    meaning="fragment as a CFG rule: root label, frontier, probability, count, and the fragment",
     suffix=".pcfg",
     compression=Compression.ZSTD,
     features=_FEATURES,

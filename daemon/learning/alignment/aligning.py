@@ -127,7 +127,7 @@ class Aligned:
 def options_for(request: Request, pairs: int) -> AlignerOptions:
     """Return the sampler options for a corpus of `pairs` pairs. Raises `UsageError` if the model does not exist."""
     if request.model not in every_model():
-        raise UsageError(f"no model is called {request.model!r}: there are {', '.join(every_model())}")
+        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(every_model())}")
     return model_options(
         request.model,
         pairs,
@@ -245,10 +245,10 @@ def align(
     """
     request = request or Request()
     if request.direction not in DIRECTIONS:
-        raise UsageError(f"no direction is called {request.direction!r}: there are {', '.join(DIRECTIONS)}")
+        raise UsageError(f"unknown direction {request.direction!r}: expected {', '.join(DIRECTIONS)}")
     if request.symmetrization not in SYMMETRIZATIONS:
         names = ", ".join(SYMMETRIZATIONS)
-        raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {names}")
+        raise UsageError(f"unknown symmetrization {request.symmetrization!r}: expected {names}")
     sources, targets = list(source), list(target)
     skipped = _without_long(sources, targets)
     source_side, target_side = read_side(sources), read_side(targets)
@@ -256,7 +256,7 @@ def align(
         if request.direction != BOTH or known is not None:
             without = "--store" if known is not None else f"--direction {request.direction}"
             raise UsageError(
-                f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
+                f"the model {request.model} aligns both directions jointly, without prior counts: leave out {without}"
             )
         options = options_for(request, len(sources))
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)

@@ -65,7 +65,7 @@ class AnsweringAligner:
         settings = store.settings()
         notation = notation_of(settings.grammar)
         if notation.takes != PAIRS:
-            raise WrongKindError(f"{store.url}: {notation.cannot('align')}: it has sentences of one language")
+            raise WrongKindError(f"{store.url}: {notation.cannot('align')}: its sentences are monolingual")
         self._store = store
         self._seed = settings.seed
         self._most_words = settings.max_tokens
@@ -99,7 +99,7 @@ class AnsweringAligner:
             for side, text in zip(("source", "target"), texts, strict=True):
                 if (n := len(tokens_of(text))) > self._most_words:
                     raise InputError(
-                        f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
+                        f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._most_words:,}"
                     )
         units = [units_of(read_side([source]), read_side([target])) for source, target in pairs]
         names = [names_of(*pair) for pair in units]
@@ -108,7 +108,8 @@ class AnsweringAligner:
         found = self._found = self._store.answering((words, stems), stored, self._found)
         if not found.counts.jumps:
             raise AlignerUntrainedError(
-                f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
+                f"{self._store.url}: the aligner has not seen any pairs yet: it learns from pairs that are added "
+                "without links"
             )
         vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
         counts = NamedCounts(found.counts)

@@ -66,23 +66,23 @@ def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> Al
     gold, found = read_gold(reference, one_based=one_based), read_links(links)
     if len(found) < len(gold):
         raise InputError(
-            f"{links} has too few lines, {len(found):,} for the {len(gold):,} of {reference}: each pair with manual "
-            "links must be aligned"
+            f"{links} has {len(found):,} lines, but {reference} has {len(gold):,}: each pair with manual links must "
+            "be aligned"
         )
     found = found[: len(gold)]
     score = evaluate(gold, found)
     of_gold, of_found = {link for pair in gold for link in pair.possible}, {link for pair in found for link in pair}
     notes = []
     for path, these, others, by, remedy in (
-        (reference, of_gold, of_found, 1, "evaluate --of links-from-1 counts them so"),
-        (links, of_found, of_gold, -1, "subtract 1 from them"),
+        (reference, of_gold, of_found, 1, "use evaluate --of links-from-1"),
+        (links, of_found, of_gold, -1, "subtract 1 from all word numbers"),
     ):
         if these and _has_no_first_word(these) and not _has_no_first_word(others):
             # Shifting the links by one word must also improve the score.
             moved = [frozenset((i + by, j + by) for i, j in pair) for pair in found]
             if evaluate(gold, moved).aer < score.aer:
                 notes.append(
-                    Note(ONE_BASED, f"{path}: no link names word 0, so words seem to be counted from 1: {remedy}")
+                    Note(ONE_BASED, f"{path}: no link refers to word 0, so words seem to be counted from 1: {remedy}")
                 )
     return replace(score, notes=tuple(notes))
 
@@ -107,7 +107,7 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
             source, target = _link(word, mark, name, number)
             if min(source, target) < first:
                 raise InputError(
-                    f"{name}: line {number}: {shown(word)} names word 0, and words are to be counted from 1"
+                    f"{name}, line {number}: {shown(word)} refers to word 0, but words must be counted from 1"
                 )
             (possible if mark == b"p" else sure).add((source - first, target - first))
         gold.append(GoldLinks(frozenset(sure), frozenset(sure | possible)))
@@ -131,7 +131,7 @@ def _link(word: bytes, mark: bytes, name: str, number: int) -> Link:
     source, _, target = word.partition(mark)
     if not (source.isdigit() and target.isdigit() and max(len(source), len(target)) <= _MOST_DIGITS):
         raise InputError(
-            f"{name}: line {number}: {shown(word)} is no link: write i-j (in manual links ipj where only possible), "
-            "word numbers counted from 0"
+            f"{name}, line {number}: {shown(word)} is not a link: expected i-j (or ipj for a possible manual link), "
+            "with words counted from 0"
         )
     return int(source), int(target)

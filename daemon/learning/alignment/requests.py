@@ -10,9 +10,9 @@ from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
 DIRECTIONS = {
-    BOTH: "both ways, made one",
-    FORWARD: "a source word for each target word",
-    BACKWARD: "a target word for each source word",
+    BOTH: "both directions, symmetrized",
+    FORWARD: "one source word for each target word",
+    BACKWARD: "one target word for each source word",
 }
 """Forward is the direction of P(target | source), backward is the reverse."""
 
@@ -28,12 +28,14 @@ class Request:
     symmetrization: Annotated[
         str,
         Option(
-            "How both directions become one",
+            "Symmetrization of both directions",
             values=SYMMETRIZATIONS,
             flags=("--symmetrize",),
         ),
     ] = EXPECTED
-    sweeps: Annotated[int | None, Option("Sweeps of each chain.", min=1, shown="by model and corpus")] = None
-    chains: Annotated[int | None, Option("Chains to average over.", min=1, shown="by model and corpus")] = None
+    sweeps: Annotated[int | None, Option("Sweeps per chain.", min=1, shown="by model and size of the corpus")] = None
+    chains: Annotated[
+        int | None, Option("Number of chains to average.", min=1, shown="by model and size of the corpus")
+    ] = None
     seed: Seed = 1
     threads: Threads = None

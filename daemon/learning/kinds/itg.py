@@ -139,7 +139,7 @@ class LoadedRawPairs:
         sources, targets = self._side(binary, source, 0), self._side(binary, target, 1)
         keys = self._keys(binary, source, target)
         if len(np.unique(keys, axis=0)) < len(keys):
-            raise KeyCollisionError("two rules have one key")
+            raise KeyCollisionError("two rules have the same key")
         is_binary = binary >= 0
         scopes = np.where(is_binary, BINARY_RULES[0].scope, 0).astype(np.int32)
         nonterminals = np.where(is_binary, 2, 0).astype(np.int32)

@@ -277,7 +277,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
         link = int(np.flatnonzero(beyond)[0])
         row = rows[int(np.searchsorted(bitext.link_offset, link, "right")) - 1]
         named = f"{bitext.link_source[link]}-{bitext.link_target[link]}"
-        raise AlignmentInputError(f"the link {named} of pair {row.id} is beyond its words")
+        raise AlignmentInputError(f"pair {row.id}: the link {named} is out of range")
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:

@@ -104,11 +104,11 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         try:
             check_size(parse)
         except ForestTooLargeError as error:
-            raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
+            raise ForestTooLargeError(f"tree {number}: {error}: leave out this tree") from error
         most = max(len(node.edges) for node in parse.nodes)
         if most > MAX_EDGES:
             raise ForestTooLargeError(
-                f"tree {number}: a node has {most} expansions, the limit is {MAX_EDGES}: leave it out"
+                f"tree {number}: a node has {most} expansions, the limit is {MAX_EDGES}: leave out this tree"
             )
         pairs.append(
             [

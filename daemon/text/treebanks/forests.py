@@ -50,8 +50,8 @@ def packed(trees: Sequence[Tree]) -> Parse:
                 expected = "no more" if word is None else repr(word)
                 raise RejectionError(
                     DIFFERENT_WORDS,
-                    f"tree {number} of the list is not of the sentence of tree 1: at word {place} it has {has}, "
-                    f"where tree 1 has {expected}",
+                    f"tree {number} of the list has a different sentence: word {place} is {has}, but tree 1 has "
+                    f"{expected}",
                 )
     return pack(parses) if len(parses) > 1 else parses[0]
 
@@ -96,9 +96,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
     if a word is an empty element in some expansions only.
     """
     if how.unary == COLLAPSE:
-        raise RejectionError(
-            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--unary collapse`)"
-        )
+        raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)
     place = [0]
     for number in range(len(forest.words)):
@@ -128,7 +126,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
         root = builder.node(how.root, 0, place[-1], [[root]])
     for edge in builder.nodes[root].edges:
         if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < place[-1]:
-            raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
+            raise RejectionError(MALFORMED_TREE, "a word has no label above it")
     return builder.parse([word for number, word in enumerate(forest.words) if number not in empty], root)
 
 

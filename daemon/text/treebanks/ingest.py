@@ -142,4 +142,4 @@ def _check_settled(store: Store, settled: Treebank, how: Transformations) -> Non
         fixed, wanted = asdict(settled.how), asdict(how)
         others = [name for name in fixed if fixed[name] != wanted[name]]
         had, asked = (" ".join(f"{name}={plain[name]}" for name in others) for plain in (fixed, wanted))
-        raise UsageError(f"{store.url}: its trees are transformed with {had}, for its life, not with {asked}")
+        raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")

@@ -87,7 +87,7 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
             try:
                 trees.append(read_tree(decoded(text.content)))
             except RejectionError as rejection:
-                raise InputError(f"{file.name}: line {text.line}: {rejection.message}") from rejection
+                raise InputError(f"{file.name}, line {text.line}: {rejection.message}") from rejection
     return trees
 
 
@@ -124,7 +124,7 @@ def candidates(listed: TreeText) -> list[TreeText]:
     """Return the unparsed trees of a list. Raises `RejectionError` if the list contains other text."""
     if len(listed.content) > MAX_LIST_BYTES:
         raise RejectionError(
-            LINE_TOO_LONG, f"the list is longer than {MAX_LIST_BYTES} bytes: a blank line ends the list of a sentence"
+            LINE_TOO_LONG, f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
         )
     lines = listed.content.split(b"\n")
     count = _COUNT.match(lines[0])
@@ -136,13 +136,13 @@ def candidates(listed: TreeText) -> list[TreeText]:
         if not text.content.startswith(b"("):
             raise RejectionError(
                 MALFORMED_TREE,
-                f"line {text.line}: {shown(text.content)} is neither a tree nor its log-probability",
+                f"line {text.line}: expected a tree or its log-probability, got {shown(text.content)}",
             )
     if not trees:
         raise RejectionError(MALFORMED_TREE, "the list has no trees")
     if count and int(count.group(1)) != len(trees):
         raise RejectionError(
-            MALFORMED_TREE, f"the list is announced with {int(count.group(1))} trees, but has {len(trees)}"
+            MALFORMED_TREE, f"the header of the list announces {int(count.group(1))} trees, got {len(trees)}"
         )
     return trees
 
@@ -235,8 +235,8 @@ def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> It
             if len(parse.words) > max_tokens:
                 raise RejectionError(
                     TOO_LONG,
-                    f"the tree has {len(parse.words)} words, this store takes at most {max_tokens} "
-                    "(`hierogram init --max-tokens`)",
+                    f"the tree has {len(parse.words)} words, the limit of this store is {max_tokens} (`hierogram init "
+                    "--max-tokens`)",
                 )
             check_size(parse)
             yield ParsedSentence(text.line, parse)

@@ -104,17 +104,17 @@ class Transformations:
     Raises `UsageError`.
     """
 
-    unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
-    root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
-    rare: Annotated[int, Option("Trees: words seen that often or less become classes of unknown words.", min=0)] = 1
+    unary: Annotated[str, Option("Trees: keep unary chains, or collapse them to labels such as `S+VP`.")] = KEEP
+    root: Annotated[str, Option("Trees: label added above every tree.", metavar="LABEL")] = "TOP"
+    rare: Annotated[int, Option("Trees: replace words seen up to N times by classes of unknown words.", min=0)] = 1
 
     def __post_init__(self) -> None:
         if self.unary not in (KEEP, COLLAPSE):
-            raise UsageError(f"unary chains {self.unary!r}: there are {KEEP} and {COLLAPSE}")
+            raise UsageError(f"unary must be {KEEP} or {COLLAPSE}, got {self.unary!r}")
         if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
-            raise UsageError(f"root label {self.root!r}: name one without brackets, spaces and a leading @")
+            raise UsageError(f"root must be a label without brackets, spaces and a leading @, got {self.root!r}")
         if self.rare < 0:
-            raise UsageError(f"rare words {self.rare}: name a count, 0 for none")
+            raise UsageError(f"rare must be a count, or 0 for none, got {self.rare}")
 
 
 def cleaned(tree: Tree, how: Transformations) -> Tree:
@@ -138,7 +138,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
     if not found:
         raise RejectionError(EMPTY_SIDE, "the tree has no words")
     if any(isinstance(node, str) for node in found):
-        raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
+        raise RejectionError(MALFORMED_TREE, "a word has no label above it")
     return Tree(how.root, tuple(found))
 
 
@@ -197,10 +197,10 @@ def refuse_marks(label: str, how: Transformations) -> None:
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):
-        raise RejectionError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
+        raise RejectionError(MALFORMED_TREE, f"label {label!r} is reserved by the notation of packed forests")
     if label.startswith(INTERMEDIATE):
         raise RejectionError(
-            MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's"
+            MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are reserved for binarization"
         )
     if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
-        raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")
+        raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} is reserved for the labels of collapsed chains")

@@ -112,21 +112,19 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     for match in _PIECES.finditer(text):
         piece = match.group()
         if whole is not None:
-            raise RejectionError(
-                MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands after the end of the tree"
-            )
+            raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} follows the end of the tree")
         if piece == "(":
             open_labels.append("")
             open_children.append([])
             label_follows = True
             continue
         if not open_labels:
-            raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands before the first bracket")
+            raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} precedes the first bracket")
         if piece == ")":
             children = open_children.pop()
             label = open_labels.pop()
             if not children and not (frontiers and label):
-                raise RejectionError(MALFORMED_TREE, f"({label}) at offset {match.start()} has nothing below it")
+                raise RejectionError(MALFORMED_TREE, f"({label}) at offset {match.start()} has no children")
             node = Tree(label, tuple(children))
             if open_children:
                 open_children[-1].append(node)
@@ -139,18 +137,20 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
         label_follows = False
     if open_labels:
         opened = next((label for label in reversed(open_labels) if label), "")
-        raise RejectionError(MALFORMED_TREE, f"{len(open_labels)} brackets are not closed, the last of them ({opened}")
+        raise RejectionError(
+            MALFORMED_TREE, f"{len(open_labels)} unclosed bracket{'s' * (len(open_labels) > 1)}, the last is ({opened}"
+        )
     if whole is None:
-        raise RejectionError(MALFORMED_TREE, "there are no brackets")
+        raise RejectionError(MALFORMED_TREE, "no brackets found")
     return whole
 
 
 def decoded(content: bytes) -> str:
     """Decode the text of a tree. Raises `RejectionError` if it is too long or contains invalid bytes."""
     if len(content) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the tree exceeds {MAX_LINE_BYTES} bytes")
     if b"\0" in content:
-        raise RejectionError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
+        raise RejectionError(NUL_BYTE, f"the tree contains a NUL byte at offset {content.index(0)}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -24,11 +24,11 @@ MOST_LETTERS = 10_000
 _MOST_BYTES = 1 << 23
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
-    409: {"description": "The aligner has seen no pair yet, or the store has sentences of one language."},
+    409: {"description": "The aligner has not seen any pairs yet, or the store is monolingual."},
     413: {"description": "The body is too large."},
-    415: {"description": "The body is not called JSON."},
-    422: {"description": "The body is wrong, or a sentence has more words than the store takes."},
-    504: {"description": "It takes too long: send fewer pairs at once."},
+    415: {"description": "The content type is not JSON."},
+    422: {"description": "The body is invalid, or a sentence exceeds the word limit of the store."},
+    504: {"description": "The request takes too long. Send fewer pairs."},
 }
 
 _Text = Annotated[str, Field(max_length=MOST_LETTERS)]
@@ -50,17 +50,17 @@ class AlignBody(BaseModel):
 
     pairs: list[PairToAlign] = Field(max_length=MOST_PAIRS)
     tokenized: bool = Field(
-        default=False, description="The texts are tokens separated by spaces: leave them as they are."
+        default=False, description="Whether the texts are already tokenized, with tokens separated by spaces."
     )
     symmetrization: Literal["posterior", "intersect", "union", "gd", "gdf", "gdfa"] = Field(
-        default="posterior", description="How both directions become one alignment."
+        default="posterior", description="Symmetrization of both directions."
     )
     least: float | None = Field(
         default=None,
         gt=0,
         le=1,
         allow_inf_nan=False,
-        description="Give `links` of at least this probability, whatever `alignment` is.",
+        description="Minimum probability of `links`. By default, `links` are the links of `alignment`.",
     )
 
 
@@ -70,34 +70,36 @@ class LinkAnswer(BaseModel):
     source: int
     target: int
     probability: float
-    forward: float = Field(description="That the source word is the link of the target word.")
-    backward: float = Field(description="That the target word is the link of the source word.")
+    forward: float = Field(description="Probability that the target word links to this source word.")
+    backward: float = Field(description="Probability that the source word links to this target word.")
 
 
 class WordLinkAnswer(BaseModel):
-    """The likeliest link of a word in one direction; no position where none is likelier."""
+    """The most probable link of a word in one direction. The position is null if no link is more probable."""
 
     position: int | None
     probability: float
 
 
 class AlignedAnswer(BaseModel):
-    """A pair and its links, by positions from 0."""
+    """A pair and its links, as positions counted from 0."""
 
-    source: list[str] = Field(description="The words that positions count.")
+    source: list[str] = Field(description="Source words, to which positions refer.")
     target: list[str]
-    alignment: str = Field(description="Both directions made one, as `0-0 1-1`.")
-    links: list[LinkAnswer] = Field(description="Those of `alignment`, or all that are likely enough.")
-    forward: list[WordLinkAnswer] = Field(description="Of each target word its source word.")
-    backward: list[WordLinkAnswer] = Field(description="Of each source word its target word.")
+    alignment: str = Field(description="Symmetrized links, such as `0-0 1-1`.")
+    links: list[LinkAnswer] = Field(
+        description="Links of `alignment`, or all links with a probability of at least `least`."
+    )
+    forward: list[WordLinkAnswer] = Field(description="Source word of each target word.")
+    backward: list[WordLinkAnswer] = Field(description="Target word of each source word.")
 
 
 class AlignAnswer(BaseModel):
     """Alignments, in the order of the pairs."""
 
-    position: int = Field(description="Store position whose counts were used.")
+    position: int = Field(description="Position of the store whose counts were used.")
     pairs: list[AlignedAnswer]
-    advice: str | None = Field(description="What to do where texts look as if they should be divided into tokens.")
+    advice: str | None = Field(description="Advice if the texts seem to need tokenization.")
 
 
 def align_routes(service: Service, pool: WorkPool) -> APIRouter:
@@ -118,7 +120,7 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
     async def align(request: Request) -> Response:
-        """Align pairs by what the store's aligner has learned until now; nothing is stored."""
+        """Align pairs with the counts that the store's aligner has learned so far. Nothing is stored."""
         body = await read_json(request, AlignBody, _MOST_BYTES)
         return Response(await pool.run(lambda: work(body), request), media_type=JSON)
 
@@ -128,9 +130,9 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
 _MOST_LINKS = 1_000
 _MOST_WORDS = 1 << 15
 _MOST_LINK_BYTES = 1 << 20
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
+_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 _LATER: dict[int | str, dict[str, object]] = {
-    202: {"description": "It is noted; the pair is aligned again as soon as sampling can see to it."}
+    202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}
 }
 
 
@@ -144,25 +146,31 @@ _Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_lengt
 
 
 class LinksBody(BaseModel):
-    """Links of a pair that people fix and forbid, in place of all that they have said before."""
+    """Corrections of a pair's links, which replace all earlier corrections of the pair."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    fixed: _Links = Field(default=[], description="Links that there are: [source, target] positions from 0.")
-    forbidden: _Links = Field(default=[], description="Links that there are not.")
+    fixed: _Links = Field(
+        default=[], description="Links that must be present, as [source, target] positions counted from 0."
+    )
+    forbidden: _Links = Field(default=[], description="Links that must be absent.")
     origin: str = Field(
-        default="http", min_length=1, max_length=200, pattern=r"^[^\x00]+$", description="Who or what says so."
+        default="http",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00]+$",
+        description="Author or origin of the corrections.",
     )
 
 
 class LinksAnswer(BaseModel):
-    """A pair's alignment, and what people say of its links; links are of words."""
+    """A pair's alignment and the corrections of its links. Positions count words."""
 
     pair: int
     alignment: str
     fixed: list[list[int]]
     forbidden: list[list[int]]
-    done: bool = Field(description="Whether the alignment follows them already.")
+    done: bool = Field(description="Whether the alignment already respects the corrections.")
 
 
 def link_routes(service: Service, threads: Threads) -> APIRouter:
@@ -173,7 +181,7 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
     def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
         notation = service.store.notation()
         if notation.takes != PAIRS:
-            raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: it has sentences of one language")
+            raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         pair = store.find_pair(pair_id)
         if pair is None:
             raise no_pair(pair_id)
@@ -191,7 +199,7 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
 
     @router.get("", responses=_MISSING)
     def links(pair_id: PairId) -> LinksAnswer:
-        """The pair's alignment, and what people say of its links."""
+        """Return a pair's alignment and the corrections of its links."""
         pair = store.find_pair(pair_id)
         if pair is None:
             raise no_pair(pair_id)
@@ -211,15 +219,15 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
         responses={
             **_MISSING,
             **_LATER,
-            409: {"description": "The pair cannot have such links, or the store has sentences of one language."},
+            409: {"description": "The links are out of range or contradictory, or the store is monolingual."},
             413: {"description": "The body is too large."},
-            415: {"description": "The body is not called JSON."},
-            422: {"description": "The body is wrong."},
+            415: {"description": "The content type is not JSON."},
+            422: {"description": "The body is invalid."},
         },
         openapi_extra=json_body(LinksBody),
     )
     async def put(request: Request, pair_id: PairId) -> Response:
-        """Fix and forbid links of the pair: it is aligned again, and keeps to them until they are taken back."""
+        """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
         body = await read_json(request, LinksBody, _MOST_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
         done = await threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
@@ -228,7 +236,7 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
 
     @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
     async def delete(pair_id: PairId) -> Response:
-        """Remove the pair's fixed and forbidden links, and align it again without them."""
+        """Remove the corrections of a pair's links and re-align the pair."""
         done = await threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
         return Response(status_code=HTTPStatus.NO_CONTENT if done else HTTPStatus.ACCEPTED)
 

@@ -32,12 +32,12 @@ _RETRY_SECONDS = 10
 
 
 class EventsAnswer(BaseModel):
-    """Events in the order in which they were committed; fields that do not concern an event's kind are left out."""
+    """Events in the order of their commits. Fields that do not apply to the kind of an event are omitted."""
 
     events: list[Event]
-    next: int = Field(description="What to give as `after` the next time.")
-    oldest: int = Field(description="The first event that is kept.")
-    last: int = Field(description="The last event.")
+    next: int = Field(description="Value of `after` for the next page.")
+    oldest: int = Field(description="Number of the oldest stored event.")
+    last: int = Field(description="Number of the newest event.")
 
 
 def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bool]) -> APIRouter:
@@ -51,33 +51,37 @@ def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bo
         response_model_exclude_none=True,
         responses={
             200: {"content": {STREAM: {}}},
-            410: {"description": "Events after `after` are no longer kept: `oldest` is the first that is."},
+            410: {"description": "Events after `after` have been deleted. `oldest` is the oldest stored event."},
         },
     )
     async def events(
         after: Annotated[
             int | None,
-            Query(ge=0, le=LARGEST_ID, description="Events after this one; without, from the oldest that is kept."),
+            Query(
+                ge=0,
+                le=LARGEST_ID,
+                description="Return events after this number. By default, start with the oldest stored event.",
+            ),
         ] = None,
-        limit: Annotated[int, Query(ge=1, le=_MOST, description="Most events of a page.")] = 100,
-        kind: Annotated[list[EventKind] | None, Query(max_length=10, description="Kinds of events; else all.")] = None,
+        limit: Annotated[int, Query(ge=1, le=_MOST, description="Maximum number of events.")] = 100,
+        kind: Annotated[
+            list[EventKind] | None, Query(max_length=10, description="Kinds of events; all by default.")
+        ] = None,
         accept: Annotated[str, Header()] = "",
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """What has changed; a stream of server-sent events where the client asks for text/event-stream."""
+        """Return events, or a stream of server-sent events if the client accepts text/event-stream."""
         kinds = kind or []
         if STREAM in accept:
             given = last_event_id or ""
             if given and not (given.isascii() and given.isdecimal() and len(given) < 19):
-                raise ProblemError(
-                    HTTPStatus.BAD_REQUEST, f"Last-Event-ID {given[:40]!r} is no position: give a whole number"
-                )
+                raise ProblemError(HTTPStatus.BAD_REQUEST, f"Last-Event-ID must be a whole number, got {given[:40]!r}")
             return await streams.open(kinds, int(given) if given else after)
         page = await streams.page(kinds, after, limit)
         if page.missed:
             raise ProblemError(
                 HTTPStatus.GONE,
-                f"{page.missed:,} events after {after} are no longer kept: go on from the oldest, {page.oldest}",
+                f"{page.missed:,} events after {after} have been deleted: continue with the oldest, {page.oldest}",
                 oldest=page.oldest,
                 last=page.last,
             )
@@ -128,7 +132,7 @@ class _Streams:
         Raises `ProblemError` if too many are open.
         """
         if self._open >= _MOST_STREAMS:
-            raise try_later(f"there are as many streams of events as may be ({_MOST_STREAMS})", _RETRY_SECONDS)
+            raise try_later(f"too many open event streams, the limit is {_MOST_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
         self._open += 1
         try:

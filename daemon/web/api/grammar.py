@@ -34,24 +34,24 @@ TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constrai
 Limit = Annotated[int, Query(le=1_000, **_OF_RULES["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
+_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 _DRAWN: dict[int | str, dict[str, object]] = {
     **_MISSING,
     200: {"content": {SVG: {}}},
-    409: {"description": "It has no derivation yet."},
+    409: {"description": "The pair has no derivation yet."},
 }
 
 
 class RuleAnswer(BaseModel):
-    """A rule in present use."""
+    """A rule with its counts and probabilities."""
 
     model_config = ConfigDict(from_attributes=True)
 
     source: str
     target: str
-    expected_uses: float = Field(description="Expected uses: the posterior mean.")
-    expected_uses_error: float = Field(description="Monte-Carlo standard error of the expected uses.")
-    count: int = Field(description="Uses in the present derivations.")
+    expected_uses: float = Field(description="Expected uses (posterior mean).")
+    expected_uses_error: float = Field(description="Monte Carlo standard error of the expected uses.")
+    count: int = Field(description="Uses in the current derivations.")
     p_target_given_source: float
     p_source_given_target: float
     length: int
@@ -61,15 +61,15 @@ class RuleAnswer(BaseModel):
 
 
 class RulesAnswer(BaseModel):
-    """A page of rules, most often used first."""
+    """A page of rules, most used first."""
 
     rules: list[RuleAnswer]
-    next: str | None = Field(description="Cursor of the next page; null at the end.")
+    next: str | None = Field(description="Cursor of the next page, or null.")
 
 
 @dataclass(frozen=True, slots=True)
 class DerivationAnswer:
-    """A pair's present derivation, top-down in source order; the first rule is the root's."""
+    """A pair's current derivation. The rules are listed top-down in source order, the root first."""
 
     pair: int
     state: str
@@ -82,22 +82,24 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["grammar"])
     store = service.store.store
 
-    @router.get("/rules", responses={409: {"description": "Nothing is learned yet."}})
+    @router.get("/rules", responses={409: {"description": "Nothing learned yet."}})
     def rules(
         source: SourceSide = RuleQuery.source,
         target: TargetSide = RuleQuery.target,
-        containing: Annotated[list[Word] | None, Query(max_length=10, description="Words on either side.")] = None,
+        containing: Annotated[
+            list[Word] | None, Query(max_length=10, description="Words that occur on either side.")
+        ] = None,
         limit: Limit = RuleQuery.limit,
         cursor: Annotated[
-            str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the page before.")
+            str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the previous page.")
         ] = None,
         current_sample: Annotated[
-            bool, Query(description="Uses in the present derivations, not expected ones.")
+            bool, Query(description="Use counts of the current derivations instead of expected uses.")
         ] = False,
     ) -> RulesAnswer:
-        """Rules with these sides or words (all rules, where none are given), most often used first.
+        """Return rules with these sides or words, or all rules by default, most used first.
 
-        Where no rule is spelled so: those whose words differ in accents or capital letters.
+        If no rule matches exactly, rules that differ only in accents or capital letters are returned.
         """
         unit = 1 if current_sample else ONE_USE
         after = None
@@ -120,7 +122,7 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
 
     @router.get("/pairs/{pair_id}", responses=_MISSING)
     def pair(pair_id: PairId) -> PairRecord:
-        """A stored pair, in words."""
+        """Return a stored pair. Subwords are joined to words."""
         found = store.find_pair(pair_id)
         if found is None:
             raise no_pair(pair_id)
@@ -132,14 +134,14 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
 
     @router.get("/pairs/{pair_id}/derivation", response_model=DerivationAnswer, responses=_DRAWN)
     def derivation(pair_id: PairId, accept: Annotated[str, Header()] = "") -> Response:
-        """The pair's present derivation: JSON, or a picture of both trees where the client asks for image/svg+xml."""
+        """Return a pair's current derivation as JSON, or as an image if the client accepts image/svg+xml."""
         if SVG in accept and "application/json" not in accept:
             return picture(pair_id)
         return JSONResponse(asdict(_derivation(service, pair_id)), headers={"Vary": "Accept"})
 
     @router.get("/pairs/{pair_id}/derivation.svg", response_class=Response, responses=_DRAWN)
     def picture(pair_id: PairId) -> Response:
-        """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
+        """Return a pair's current derivation as an image: source tree above target tree, with shared node numbers."""
         from hierogram.daemon.learning.drawing import draw
 
         try:
@@ -151,10 +153,10 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
     @router.delete(
         "/pairs/{pair_id}",
         status_code=204,
-        responses={**_MISSING, 202: {"description": "It leaves as soon as sampling can see to it."}},
+        responses={**_MISSING, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
     )
     async def withdraw(pair_id: PairId) -> Response:
-        """Remove a pair, and all that it counts in the grammar."""
+        """Withdraw a pair and its counts."""
 
         def left() -> bool:
             if pair_id not in service.withdraw([pair_id]):
@@ -174,7 +176,7 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
         raise no_pair(pair_id)
     [row] = rows
     if row.current is None:
-        raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it waits to be sampled")
+        raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
     settings = service.store.settings()
     uses, view = derivation_of(row, settings), InWords(settings.bpe_merges)
     if view.joins:

@@ -43,19 +43,19 @@ class RequestMetrics:
         ProcessCollector(registry=self.registry)
         self._requests = Counter(
             "hierogram_http_requests",
-            "Requests answered, by method, route and status.",
+            "HTTP requests by method, route and status.",
             ["method", "route", "status"],
             registry=self.registry,
         )
         self._seconds = Histogram(
             "hierogram_http_request_seconds",
-            "Seconds from a request to the end of its answer.",
+            "Duration of HTTP requests, until the end of the response.",
             ["route"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._lines = Counter(
-            "hierogram_http_lines", "Lines of bodies of pairs, by what became of them.", ["outcome"],
+            "hierogram_http_lines", "Lines of posted pairs, by outcome.", ["outcome"],
             registry=self.registry,
         )  # fmt: skip
         for outcome in ("accepted", "duplicate", "rejected"):
@@ -87,47 +87,47 @@ class _Present(Collector):
         condition, status = self._condition, self._status
         lag, spool = condition.lag, condition.spool
         yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
+        yield _gauge("hierogram_degraded", "1 if the daemon is degraded.", bool(condition.degraded))
+        yield _gauge("hierogram_lag_pairs", "Pairs that are not settled yet.", lag.pairs)
+        yield _by_state("hierogram_lag_pairs_by_state", "Pairs that are not settled yet, by state.", lag.states)
         yield _gauge(
-            "hierogram_degraded", "Whether something keeps the daemon from its work.", bool(condition.degraded)
+            "hierogram_lag_oldest_seconds", "Waiting time of the oldest pair that is not settled.", lag.oldest or 0.0
         )
-        yield _gauge("hierogram_lag_pairs", "Pairs that are not through the sampling schedule yet.", lag.pairs)
-        yield _by_state("hierogram_lag_pairs_by_state", "The same pairs, by state.", lag.states)
-        yield _gauge("hierogram_lag_oldest_seconds", "How long the oldest of them has waited.", lag.oldest or 0.0)
-        yield _gauge("hierogram_sweeps_per_second", "Pair sweeps a second lately.", lag.sweeps_per_second)
+        yield _gauge("hierogram_sweeps_per_second", "Recent pair sweeps per second.", lag.sweeps_per_second)
+        yield _gauge("hierogram_spool_waiting_files", "Files waiting in the spool.", spool.waiting)
         yield _gauge(
-            "hierogram_spool_waiting_files", "Files in the spool that wait for their turn or others.", spool.waiting
+            "hierogram_spool_incomplete_inputs", "Inputs in the spool with missing files.", len(spool.incomplete)
         )
-        yield _gauge("hierogram_spool_incomplete_inputs", "Inputs of which files are missing.", len(spool.incomplete))
         files = CounterMetricFamily(
-            "hierogram_spool_inputs", "Inputs of the spool since the daemon started, by outcome.", labels=["outcome"]
+            "hierogram_spool_inputs", "Spool inputs since the daemon started, by outcome.", labels=["outcome"]
         )
         files.add_metric(["done"], spool.done)
         files.add_metric(["failed"], spool.failed)
         yield files
-        ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
+        ages = GaugeMetricFamily(
+            "hierogram_loop_age_seconds", "Seconds since the last heartbeat of a loop.", labels=["loop"]
+        )
         restarts = CounterMetricFamily("hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"])
         for loop in condition.loops:
             ages.add_metric([loop.name], loop.age)
             restarts.add_metric([loop.name], loop.restarts)
         yield ages
         yield restarts
-        yield _gauge("hierogram_store_up", "Whether the store answers.", status is not None)
+        yield _gauge("hierogram_store_up", "1 if the store responds.", status is not None)
         if status is None:
             return
         yield from _export_metrics(self._jobs)
         yield _by_state("hierogram_pairs", "Stored pairs, by state.", status.pairs)
-        yield _gauge("hierogram_rules_in_use", "Rules that the present derivations use.", status.rules_in_use)
-        yield _gauge("hierogram_rules_expected", "Rules that are expected to be used.", status.rules_expected)
-        yield _gauge("hierogram_rules_stored", "Rules in the table rules.", status.rules_stored)
-        yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
+        yield _gauge("hierogram_rules_in_use", "Rules in use by the current derivations.", status.rules_in_use)
+        yield _gauge("hierogram_rules_expected", "Rules with expected uses.", status.rules_expected)
+        yield _gauge("hierogram_rules_stored", "Rules stored in the table rules.", status.rules_stored)
+        yield _gauge("hierogram_rule_tokens", "Uses of rules in the current derivations.", status.rule_tokens)
         if status.log_bytes is not None:
             yield _gauge(
-                "hierogram_store_log_bytes", "Size of the log beside an SQLite store's file.", status.log_bytes
+                "hierogram_store_log_bytes", "Size of the write-ahead log of an SQLite store.", status.log_bytes
             )
-        yield _by_state(
-            "hierogram_webhook_deliveries", "Events for webhooks that are kept, by state.", status.deliveries
-        )
-        yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
+        yield _by_state("hierogram_webhook_deliveries", "Stored webhook deliveries, by state.", status.deliveries)
+        yield _gauge("hierogram_rejected_lines", "Rejected lines stored.", status.rejected)
         yield _gauge(
             "hierogram_damaged_pairs", "Pairs that are damaged and set aside until they are repaired.", status.damaged
         )
@@ -135,7 +135,7 @@ class _Present(Collector):
         yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)
         if status.last_log_likelihood is not None:
             yield _gauge(
-                "hierogram_log_likelihood", "Natural log-likelihood, as last known.", status.last_log_likelihood
+                "hierogram_log_likelihood", "Last known log-likelihood (natural logarithm).", status.last_log_likelihood
             )
 
 
@@ -144,18 +144,18 @@ def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
     figures: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
         (
             "last_success_timestamp_seconds",
-            "When the last version was written, or confirmed as unchanged.",
+            "Time at which the last version was written or confirmed as unchanged.",
             lambda job: None if job.succeeded_at is None else job.succeeded_at.timestamp(),
         ),
         (
             "next_run_timestamp_seconds",
-            "When the job runs next.",
+            "Time of the next run.",
             lambda job: job.next_runs[0].timestamp() if job.next_runs else None,
         ),
-        ("duration_seconds", "How long writing the last version took.", lambda job: job.seconds),
-        ("rules", "Rules of the last version.", lambda job: job.rules),
-        ("bytes", "Size of the last version's file of rules.", lambda job: job.bytes),
-        ("failing", "Whether the last run failed, or the next one cannot work.", lambda job: job.failing),
+        ("duration_seconds", "Duration of writing the last version.", lambda job: job.seconds),
+        ("rules", "Rules in the last version.", lambda job: job.rules),
+        ("bytes", "Size of the rule file of the last version.", lambda job: job.bytes),
+        ("failing", "1 if the last run failed or the next run cannot succeed.", lambda job: job.failing),
     ]
     for name, text, read in figures:
         metric = GaugeMetricFamily(f"hierogram_export_{name}", text, labels=["job"])
@@ -163,7 +163,7 @@ def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
             if (value := read(job)) is not None:
                 metric.add_metric([job.name], float(value))
         yield metric
-    failures = CounterMetricFamily("hierogram_export_failures", "Runs that have failed.", labels=["job"])
+    failures = CounterMetricFamily("hierogram_export_failures", "Failed runs.", labels=["job"])
     for job in jobs:
         failures.add_metric([job.name], job.failures)
     yield failures
@@ -190,14 +190,14 @@ class StatusAnswer(BaseModel):
     loops: tuple[LoopHealth, ...]
     lag: Lag
     spool: SpoolCondition
-    memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
-    store: StoreStatus | None = Field(description="Null where the store does not answer.")
-    exports: tuple[JobStatus, ...] = Field(description="Jobs of the export schedule.")
+    memory_bytes: int | None = Field(description="Resident memory of the daemon process, or null if unknown.")
+    store: StoreStatus | None = Field(description="Status of the store, or null if it does not respond.")
+    exports: tuple[JobStatus, ...] = Field(description="Scheduled export jobs.")
     store_error: str | None
 
 
 class HealthAnswer(BaseModel):
-    """Say whether the daemon is alive, or ready, and if not, why."""
+    """Result of a health check, with the reasons if it failed."""
 
     ok: bool
     reasons: list[str]
@@ -208,7 +208,7 @@ _STORE_SECONDS = 10.0
 
 def _standing_loops(condition: Condition) -> list[str]:
     return [
-        f"the loop {loop.name} has not moved for {loop.age:.0f} s ({loop.error or 'no error is known'})"
+        f"the loop {loop.name} has not responded for {loop.age:.0f} s ({loop.error or 'no known error'})"
         for loop in condition.loops
         if not loop.turns
     ]
@@ -251,7 +251,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         """Return the daemon's condition, the store's status, its export jobs, and the reason if the store does not
         answer.
         """
-        found, fault = None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
+        found, fault = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
                 found = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
@@ -277,18 +277,24 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
 
     @router.get("/healthz", response_model=HealthAnswer, responses=answers)
     async def healthz() -> Response:
-        """Alive: every loop has moved of late."""
+        """Liveness check: all loops respond."""
         return said(_standing_loops(service.condition()))
 
     @router.get("/readyz", response_model=HealthAnswer, responses=answers)
     async def readyz() -> Response:
-        """Ready: loops move, nothing is degraded, the store answers and has this version's schema, lag is in bounds."""
+        """Readiness check.
+
+        Loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
+        """
         condition, _, _, fault = await shared_look()
         reasons = _standing_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
         if condition.lag.pairs > configuration.max_lag:
-            reasons.append(f"{condition.lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
+            reasons.append(
+                f"{condition.lag.pairs:,} pairs are waiting for sampling, the limit is "
+                f"{configuration.max_lag:,} (max_lag)"
+            )
         if service.stopping():
             reasons.append("the daemon is stopping")
         if fault:
@@ -297,7 +303,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
 
     @router.get("/v1/status")
     async def status() -> StatusAnswer:
-        """The daemon's loops and lag, and what the store holds."""
+        """Return the status of the daemon and of its store."""
         condition, store, jobs, fault = await shared_look()
         return StatusAnswer(
             version=version("hierogram"),
@@ -315,7 +321,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def read_metrics() -> Response:
-        """What Prometheus reads."""
+        """Return metrics in the text format of Prometheus."""
         return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -43,38 +43,40 @@ _SHOWN_CHARACTERS = 100
 
 
 class RejectedAnswer(BaseModel):
-    """A line that was not stored, or several one after the other for one reason, and why the first was not."""
+    """A rejected line, or several consecutive lines rejected for the same reason."""
 
-    line: int = Field(description="Number of the first line, from 1.")
-    last_line: int = Field(description="Number of the last one.")
+    line: int = Field(description="Number of the first line, counted from 1.")
+    last_line: int = Field(description="Number of the last line.")
     reason: str
     message: str
 
 
 class NoteAnswer(BaseModel):
-    """Note on a body as a whole."""
+    """Note on the body as a whole."""
 
     code: str
     text: str
 
 
 class IntakeAnswer(BaseModel):
-    """Report of what became of a body of pairs."""
+    """Report on a body of pairs."""
 
     batch: int
     corpus: str
     lines: int
     accepted: int
-    duplicates: int = Field(description="Lines whose pairs the corpus had already.")
+    duplicates: int = Field(description="Lines whose pairs were already in the corpus.")
     rejected: int
     reasons: dict[str, int]
-    rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
+    rejected_lines: list[RejectedAnswer] = Field(
+        description="The first rejected lines. All are in the table rejected_lines."
+    )
     more_rejected: int
     unused_fields: dict[str, int] = Field(
-        description="Members of the lines' objects that were not used, and how many lines have them; the first 20."
+        description="Unknown members of the JSON objects, with the number of lines that have them, up to 20 members."
     )
-    more_unused_fields: int = Field(description="How often lines have other such members.")
-    notes: list[NoteAnswer] = Field(description="Notes on the body as a whole: what is probably not as it should be.")
+    more_unused_fields: int = Field(description="Occurrences of further unknown members.")
+    notes: list[NoteAnswer] = Field(description="Warnings about the body as a whole.")
 
     @classmethod
     def empty(cls, corpus: str) -> "IntakeAnswer":
@@ -140,7 +142,7 @@ class Body:
             IntakeAnswer.model_validate_json(self._earlier.answer) if self._earlier else IntakeAnswer.empty(corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
-            raise self._other(f"it went into the corpus {self._earlier.corpus!r}")
+            raise self._other(f"the earlier request used the corpus {self._earlier.corpus!r}")
 
     @property
     def repeated(self) -> bool:
@@ -151,7 +153,7 @@ class Body:
         """Ingest the next lines. Returns the totals of newly stored lines. Raises `ProblemError` and `StoreError`."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
-                raise _no_lines("a JSON array", ": jq -c '.[]' makes them of an array")
+                raise _no_lines("a JSON array", ": convert an array with jq -c '.[]'")
             if (kind := kind_of_data(lines[0])) is not None:
                 raise _no_lines(kind, ", not compressed")
         skipped = lines[: max(0, self.answer.lines - self._seen)]
@@ -161,7 +163,7 @@ class Body:
         if not lines:
             return IngestTotals()
         if self.repeated:
-            raise self._other("it had fewer lines")
+            raise self._other("the earlier request had fewer lines")
         checks, batch = self._open()
         unused: Counter[str] = Counter()
         [fields] = fields_of_lines([lines], partial(self._take_apart, unused), self._seen + 1)
@@ -187,12 +189,12 @@ class Body:
         self._seen += len(lines)
         assert self._earlier is not None
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
-            raise self._other("its lines were others")
+            raise self._other("the earlier request had different lines")
 
     def finish(self) -> IntakeAnswer:
         """Close the batch after the last line and return the answer. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
-            raise self._other("it had more lines")
+            raise self._other("the earlier request had more lines")
         if not self._seen:
             raise _no_lines("empty")
         if not self.repeated:
@@ -231,13 +233,13 @@ class Body:
 
     def _take_apart(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
         if len(line) > MAX_LINE_BYTES:
-            raise RejectionError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
+            raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
         return json_object(line, unused)
 
     def _other(self, how: str) -> ProblemError:
         return ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"Idempotency-Key {self._key!r} was used for another request: {how}; take a new key for new content",
+            f"Idempotency-Key {self._key!r} was used for another request: {how}; use a new key for new content",
         )
 
 
@@ -268,20 +270,21 @@ _LINKS = [
     },
 ]
 _LINE = {
-    "description": "A line of the body. Other members are not used, and the answer names them.",
+    "description": "A line of the body. Other members are ignored and listed in the response.",
     "type": "object",
     "required": ["source", "target"],
     "properties": {
         "source": {"type": "string"},
         "target": {"type": "string"},
         "alignment": {
-            "description": "Links as `0-0 1-2` or as pairs of numbers; left out where the aligner shall find them.",
+            "description": "Links, such as `0-0 1-2` or a list of pairs of numbers. If omitted, the pair is aligned "
+            "by the aligner.",
             "anyOf": _LINKS,
         },
-        "fixed": {"description": "Links that the pair has, whatever the aligner thinks.", "anyOf": _LINKS},
-        "forbidden": {"description": "Links that it has not.", "anyOf": _LINKS},
+        "fixed": {"description": "Links that must be present, whatever the aligner finds.", "anyOf": _LINKS},
+        "forbidden": {"description": "Links that must be absent.", "anyOf": _LINKS},
         "id": {
-            "description": "The sender's own name of the pair, unique in its corpus.",
+            "description": "External id of the pair, unique in its corpus.",
             "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "null"}],
         },
     },
@@ -295,14 +298,19 @@ _LANGUAGES = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     408: {"description": "The client was too slow."},
-    409: {"description": "A request with this Idempotency-Key is being taken in, or the store takes no such pairs."},
-    413: {"description": "The body is too large."},
-    415: {"description": "The body is not called JSON lines, or is compressed."},
-    422: {
-        "description": "A parameter or most lines are wrong, the body has no JSON lines, or the Idempotency-Key is "
-        "that of another request."
+    409: {
+        "description": "A request with this Idempotency-Key is in progress, or the store does not accept such pairs."
     },
-    503: {"description": "Not now: too much waits, the store does not answer, or the daemon stops. See Retry-After."},
+    413: {"description": "The body is too large."},
+    415: {"description": "The content type is not JSON lines, or the body is compressed."},
+    422: {
+        "description": "A parameter or most lines are invalid, the body has no JSON lines, or the Idempotency-Key was "
+        "used for another request."
+    },
+    503: {
+        "description": "Too many pairs are waiting, the store does not respond, or the daemon is stopping. See "
+        "Retry-After."
+    },
 }
 
 
@@ -326,11 +334,11 @@ class _Intakes:
     async def place(self, key: str | None) -> AsyncIterator[None]:
         """Hold an ingestion slot. Raises `ProblemError` if all slots are taken or the key is in use."""
         if self._running >= self._configuration.max_intakes:
-            raise try_later(f"{self._running} bodies are being taken in, which is as many as may be", 2)
+            raise try_later(f"{self._running} bodies are being ingested, which is the limit (max_intakes)", 2)
         if key is not None and key in self._keys:
             raise ProblemError(
                 HTTPStatus.CONFLICT,
-                f"a request with the Idempotency-Key {key!r} is being taken in",
+                f"a request with the Idempotency-Key {key!r} is in progress",
                 {"Retry-After": "5"},
             )
         self._running += 1
@@ -358,13 +366,14 @@ class _Intakes:
         since = time.monotonic()
         while True:
             if self._ending():
-                raise try_later("the daemon is stopping: send the rest to the next one", STORE_RETRY_SECONDS)
+                raise try_later("the daemon is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
             waiting = await self.in_thread(partial(self._service.store.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.backlog_timeout:
                 raise try_later(
-                    f"{waiting:,} pairs wait for sampling, over {self._configuration.max_lag:,} (max_lag)",
+                    f"{waiting:,} pairs are waiting for sampling, the limit is {self._configuration.max_lag:,} "
+                    "(max_lag)",
                     _LAG_RETRY_SECONDS,
                 )
             await asyncio.sleep(_LAG_LOOK_SECONDS)
@@ -405,15 +414,17 @@ def intake_routes(
             str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern=r"^[\x21-\x7e]+$")
         ] = None,
     ) -> Response:
-        """Take in pairs, one JSON object `{"source", "target", "alignment", "id"}` a line.
+        """Ingest pairs, one JSON object `{"source", "target", "alignment", "id"}` per line.
 
-        What was stored when a request breaks off stays stored; with an `Idempotency-Key`, the same request may be sent
-        again until it is answered, and is counted once. `languages` says which the body has, source and target, as in
-        `fr,en`; a store that has others refuses it.
+        If a request is interrupted, lines stored so far are kept. With an `Idempotency-Key`, the same request can be
+        repeated until it succeeds, and its lines are counted once. `languages` are the source and target language of
+        the body, such as `fr,en`; a store of other languages refuses it.
         """
         check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
+            raise ProblemError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
+            )
         async with intakes.place(idempotency_key):
             await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
@@ -422,7 +433,7 @@ def intake_routes(
                 await take_in(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:
                 await fail(body, str(error))
-                _log.warning("a body of pairs broke off: %s", error)
+                _log.warning("body of pairs aborted: %s", error)
                 raise _problem(error, body) from error
             except BaseException as error:
                 await fail(body, str(error) or type(error).__name__)

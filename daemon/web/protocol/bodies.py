@@ -32,7 +32,7 @@ def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
     """Raise `ProblemError` (415) if the content type is not in `kinds`; `wanted` tells the client what to send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: {wanted}")
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"unsupported content type {kind or '(none)'}: {wanted}")
 
 
 async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
@@ -43,7 +43,7 @@ async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"the body is larger than {most_bytes} bytes: send it in parts",
+        f"the body exceeds {most_bytes} bytes: split it into several requests",
         {"Connection": "close"},
     )
     declared = request.headers.get("content-length", "")
@@ -57,7 +57,7 @@ async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
                 raise too_large
             yield block
     except ClientDisconnect as error:
-        raise ClientGoneError(f"the client went away after {size} bytes") from error
+        raise ClientGoneError(f"the client disconnected after {size} bytes") from error
 
 
 async def whole(request: Request, most_bytes: int) -> bytes:

@@ -12,26 +12,26 @@ MEDIA_TYPE = "application/problem+json"
 
 _PROBLEM = {
     "title": "Problem",
-    "description": "What went wrong [RFC 9457]; some problems say more, each in members of its own.",
+    "description": "Error [RFC 9457]. Some errors have further members.",
     "type": "object",
     "required": ["title", "status", "detail"],
     "properties": {
-        "title": {"type": "string", "description": "The status in words."},
+        "title": {"type": "string", "description": "Reason phrase of the status."},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What was wrong, and what to do, for people."},
+        "detail": {"type": "string", "description": "What is wrong and what to do, for people."},
     },
 }
 _REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 _EVERYWHERE = {
-    400: "There is no such query parameter, or one that may come once comes several times.",
-    421: "The request is not addressed to this machine, and the daemon has no token.",
-    429: "This address asks too often. See Retry-After.",
-    500: "The daemon failed at this request; its log says more.",
-    503: "Not now: the store does not answer. See Retry-After.",
+    400: "A query parameter is unknown or repeated.",
+    421: "The host is not this machine, and the daemon has no token.",
+    429: "Too many requests from this address. See Retry-After.",
+    500: "Internal error; see the log of the daemon.",
+    503: "The store does not respond. See Retry-After.",
 }
-_WRONG_VALUE = "The value of a parameter is wrong."
-_NO_TOKEN = "The token is missing or wrong."
+_WRONG_VALUE = "The value of a parameter is invalid."
+_NO_TOKEN = "The token is missing or invalid."
 
 MEMORY = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""

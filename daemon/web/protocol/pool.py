@@ -65,7 +65,7 @@ class WorkPool:
         if failed:
             raise failed[0]
         if not found:
-            raise DeadlineError("the client has left: nobody needs the answer")
+            raise DeadlineError("the client disconnected: request canceled")
         return found[0]
 
     async def _in_turn(self, work: Callable[[], Found], deadline: Deadline) -> Found:
@@ -74,7 +74,7 @@ class WorkPool:
             with fail_after(self._seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            raise BusyError(f"other {self._what} took all the time for {self._seconds:g} s: try again") from None
+            raise BusyError(f"other {self._what} were running for {self._seconds:g} s: try again") from None
         finally:
             self._waiting -= 1
 

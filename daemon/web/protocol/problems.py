@@ -55,26 +55,26 @@ def answer(problem: ProblemError) -> JSONResponse:
 
 def no_pair(pair_id: int) -> ProblemError:
     """Return the 404 problem for an unknown pair id."""
-    return ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}: it was withdrawn, or never stored")
+    return ProblemError(HTTPStatus.NOT_FOUND, f"pair {pair_id} not found")
 
 
 _TYPES = {
-    "string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
+    "string": "a string", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
     "dict": "an object", "model": "an object", "model_attributes": "an object", "decimal": "a number",
     "tuple": "a list", "datetime": "a date with a time", "date": "a date",
 }  # fmt: skip
 _BOUNDS = {
-    "greater_than_equal": "at least {ge}",
-    "greater_than": "more than {gt}",
-    "less_than_equal": "at most {le}",
-    "less_than": "less than {lt}",
-    "string_too_short": "a text of at least {min_length} characters",
-    "string_too_long": "a text of at most {max_length} characters: divide it",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}: send the rest in another request",
+    "greater_than_equal": ">= {ge}",
+    "greater_than": "> {gt}",
+    "less_than_equal": "<= {le}",
+    "less_than": "< {lt}",
+    "string_too_short": "a string of at least {min_length} characters",
+    "string_too_long": "a string of up to {max_length} characters (split longer texts)",
+    "too_short": "a list of at least {min_length} items",
+    "too_long": "a list of up to {max_length} items (send the rest in another request)",
     "literal_error": "one of {expected}",
     "enum": "one of {expected}",
-    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_pattern_mismatch": "a string that matches {pattern}",
     "finite_number": "a finite number",
 }
 _SHOWN_CHARACTERS = 60
@@ -90,9 +90,9 @@ def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
 def _reason(error: Mapping[str, Any]) -> str:
     kind, context = str(error["type"]), error.get("ctx", {})
     if kind == "missing":
-        return "is missing: add it"
+        return "missing"
     if kind == "extra_forbidden":
-        return "is not known here: leave it out, or see whether its name is right"
+        return "unknown member: check its spelling or leave it out"
     if kind in _BOUNDS:
         wanted = _BOUNDS[kind].format_map({name: str(value) for name, value in context.items()})
     else:
@@ -103,7 +103,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     shown = json.dumps(value, ensure_ascii=False, default=str)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = f"{shown[:_SHOWN_CHARACTERS]}…"
-    return f"has to be {wanted}, and is {shown}"
+    return f"must be {wanted}, got {shown}"
 
 
 def problem_of(request: Request, error: Exception) -> ProblemError:
@@ -129,12 +129,12 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             status, detail, headers = HTTPStatus(error.status_code), str(error.detail), dict(error.headers or {})
             path = request.url.path
             if status == HTTPStatus.NOT_FOUND and not path.startswith(OF_THE_API):
-                detail = f"there is no page at {path}"
+                detail = f"page {path} not found"
             elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(OF_THE_API):
                 # Each route lists only its own methods; the document lists all methods of a path.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
-    detail = f"the daemon failed at this request ({type(error).__name__}); its log says more"
+    detail = f"internal error ({type(error).__name__}); see the log of the daemon"
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
@@ -169,7 +169,7 @@ def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str
             keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS,
         )  # fmt: skip
     except UnicodeError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query is not UTF-8, written with % and two digits") from error
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
     except ValueError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
     for name, times in Counter(name for name, _ in given).items():
@@ -177,7 +177,9 @@ def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str
             raise _unknown_parameter(name, list(known))
         if times > 1 and not known[name]:
             raise ProblemError(
-                HTTPStatus.BAD_REQUEST, f"{name!r} comes {times} times, but may come once", parameter=name
+                HTTPStatus.BAD_REQUEST,
+                f"the query parameter {name!r} is repeated {times} times, but must be given once",
+                parameter=name,
             )
     return given
 
@@ -193,13 +195,13 @@ def _unknown_parameter(name: str, known: list[str]) -> ProblemError:
     if near:
         hint = f"did you mean {near[0]!r}?"
     elif known:
-        hint = f"there are {', '.join(map(repr, known))}"
+        hint = f"expected {', '.join(map(repr, known))}"
     else:
-        hint = "this address takes none"
+        hint = "this path has no parameters"
     shown = name[:_SHOWN_NAME]
     return ProblemError(
         HTTPStatus.BAD_REQUEST,
-        f"there is no query parameter {shown!r}: {hint}",
+        f"unknown query parameter {shown!r}: {hint}",
         parameter=shown,
         nearest=near[0] if near else None,
     )

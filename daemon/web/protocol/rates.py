@@ -47,6 +47,6 @@ class Rates:
             return None
         return ProblemError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            "too many requests from this address: ask less often",
+            "too many requests from this address: slow down",
             {"Retry-After": str(ceil(wait))},
         )

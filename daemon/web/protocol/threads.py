@@ -61,7 +61,7 @@ class Downloads:
     def __enter__(self) -> None:
         """Start a download. Raises `ProblemError` if too many are running."""
         if self._running >= _MOST_DOWNLOADS:
-            raise try_later(f"{_MOST_DOWNLOADS} downloads are running, as many as there may be", _RETRY_SECONDS)
+            raise try_later(f"too many downloads, the limit is {_MOST_DOWNLOADS}", _RETRY_SECONDS)
         self._running += 1
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +84,7 @@ class Threads:
 
     translations: WorkPool = field(default_factory=lambda: WorkPool("translations"))
     alignments: WorkPool = field(default_factory=lambda: WorkPool("alignments"))
-    questions: WorkPool = field(default_factory=lambda: WorkPool("questions of language models"))
+    questions: WorkPool = field(default_factory=lambda: WorkPool("MCP requests"))
     downloads: Downloads = field(default_factory=Downloads)
     changes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHANGES))
     """Limiter of requests that wait for the sampler, such as withdrawals."""

@@ -84,7 +84,7 @@ def test_a_full_disk_is_reported_and_overcome(tmp_path: Path) -> None:
         size = max(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
         daemon.limit_files(size + (1 << 16))
         reasons = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
-        assert any("is the disk full" in reason or "disk is full" in reason for reason in reasons), reasons
+        assert any("check disk space" in reason or "disk is full" in reason for reason in reasons), reasons
         wait_until(lambda: 503 in http.answers, "a body is refused")
         assert_alive(daemon)
         feeding.check()

@@ -47,9 +47,9 @@ def test_an_existing_file_is_not_replaced_unless_requested(hierogram: Run, file:
     (tmp_path / "copy.db").write_text("mine")
     chosen = ("--store", str(file), "backup")
     ran = hierogram(*chosen, "copy.db")
-    assert (ran.code, "say --force to replace it" in ran.err) == (2, True)
+    assert (ran.code, "or --force to replace it" in ran.err) == (2, True)
     assert (tmp_path / "copy.db").read_text() == "mine"
-    assert "a copy of sqlite:///" in hierogram(*chosen, "copy.db", "--force").out
+    assert "copied from sqlite:///" in hierogram(*chosen, "copy.db", "--force").out
     assert hierogram("--store", "copy.db", "verify").code == 0
     (tmp_path / "used.db-wal").write_text("")
     for target, message in (
@@ -119,13 +119,13 @@ def test_a_damaged_store_is_not_backed_up(hierogram: Run, file: Path, tmp_path: 
     content[(page - 1) * size : page * size] = b"\xff" * size
     file.write_bytes(content)
     ran = hierogram("--store", str(file), "backup", "copy.db")
-    assert (ran.code, "go back to a backup from before" in ran.err) == (3, True), ran
+    assert (ran.code, "restore a backup" in ran.err) == (3, True), ran
     assert not (tmp_path / "copy.db").exists()
     for command in ("verify", "repair"):
         ran = hierogram("--store", str(file), command)
         assert ran.code == 1, ran
-        assert "SQLite finds the file damaged" in ran.out
-        assert "go back to a backup from before" in ran.err
+        assert "SQLite reports a damaged file" in ran.out
+        assert "restore a backup" in ran.err
 
 
 def test_postgres_stores_are_referred_to_pg_dump(hierogram: Run, learned: Store, learned_url: str) -> None:

@@ -37,17 +37,17 @@ def test_a_file_may_begin_with_a_byte_order_mark(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[spool]\nfodler = 'in'\n", r"hierogram.toml: spool.fodler: there is no such key"),
-        ("stoer = 'x.db'\n", r"hierogram.toml: stoer: there is no such key"),
-        ("[sampling]\nthreads = '4'\n", r"hierogram.toml: sampling.threads: Input should be a valid integer, not '4'"),
-        ("[sampling]\nidle_share = 2\n", r"sampling.idle_share: Input should be less than or equal to 1, not 2"),
-        ("sampling = 5\n", r"hierogram.toml: sampling: Input should be an object, not 5"),
+        ("[spool]\nfodler = 'in'\n", r"hierogram.toml: spool.fodler: unknown key"),
+        ("stoer = 'x.db'\n", r"hierogram.toml: stoer: unknown key"),
+        ("[sampling]\nthreads = '4'\n", r"hierogram.toml: sampling.threads: Input should be a valid integer, got '4'"),
+        ("[sampling]\nidle_share = 2\n", r"sampling.idle_share: Input should be less than or equal to 1, got 2"),
+        ("sampling = 5\n", r"hierogram.toml: sampling: Input should be an object, got 5"),
         ("[log]\nformat = 'xml'\n", r"log.format: String should match"),
-        (_EXPORT + "keeps = 3\n", r"hierogram.toml: exports.0.keeps: there is no such key"),
+        (_EXPORT + "keeps = 3\n", r"hierogram.toml: exports.0.keeps: unknown key"),
         (_EXPORT + "max_scope = -1\n", r"hierogram.toml: exports.0.max_scope: must be >= 0, got -1"),
-        (_EXPORT + "max_scope = 'two'\n", r"exports.0.max_scope: Input should be a valid integer, not 'two'"),
+        (_EXPORT + "max_scope = 'two'\n", r"exports.0.max_scope: Input should be a valid integer, got 'two'"),
         (_EXPORT + "format = 'word'\n", r"exports.0.format: must be one of cdec, moses"),
-        ("[spool\n", r"hierogram.toml: is not TOML: .*line 1"),
+        ("[spool\n", r"hierogram.toml: invalid TOML: .*line 1"),
     ],
 )
 def test_errors_in_the_file_name_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
@@ -60,8 +60,8 @@ def test_errors_in_the_file_name_file_key_and_reason(file: Path, text: str, comp
     ("name", "value", "complaint"),
     [
         ("HIEROGRAM_SAMPLING__THREADS", "four", "environment: HIEROGRAM_SAMPLING__THREADS: Input should be a valid"),
-        ("HIEROGRAM_SAMPLING__THREDS", "4", "environment: HIEROGRAM_SAMPLING__THREDS: there is no such key"),
-        ("HIEROGRAM_SAMPLNIG__THREADS", "4", r"HIEROGRAM_SAMPLNIG__THREADS: there is no section \[samplnig\]"),
+        ("HIEROGRAM_SAMPLING__THREDS", "4", "environment: HIEROGRAM_SAMPLING__THREDS: unknown key"),
+        ("HIEROGRAM_SAMPLNIG__THREADS", "4", r"HIEROGRAM_SAMPLNIG__THREADS: unknown section \[samplnig\]"),
     ],
 )
 def test_errors_in_the_environment_are_reported(
@@ -91,5 +91,5 @@ def test_sections_that_share_options_are_set_by_file_and_environment(
     with pytest.raises(UsageError, match=r"scores.share: must be <= 1, got 2"):
         load_configuration(tmp_path / "c.toml")
     (tmp_path / "c.toml").write_text("[translating]\ntokenize = 'fr,en'\n")
-    with pytest.raises(UsageError, match=r"translating.tokenize: there is no such key"):
+    with pytest.raises(UsageError, match=r"translating.tokenize: unknown key"):
         load_configuration(tmp_path / "c.toml")

@@ -50,8 +50,8 @@ def test_expired_events_are_reported(hierogram: Run, eventful: Store, store_url:
     ran = hierogram("--store", store_url, "events", "--keep", "1", "--after", "0", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [4]
     assert ran.err.splitlines() == [
-        "the store keeps 1 event from now on",
-        "3 events missed: they are no longer kept, the oldest is 4",
+        "the store now keeps 1 event",
+        "3 events missed: deleted already, the oldest is 4",
     ]
 
 

@@ -59,7 +59,7 @@ def test_weights_can_be_written_to_the_file_they_are_read_from(tmp_path: Path) -
 
     arguments = ["--weights", str(weights), "--output", str(weights), "--more", "word " * 1_000]
     assert CliRunner().invoke(mixing, arguments, catch_exceptions=False).exit_code == 0
-    with pytest.raises(UsageError, match="is read by this command"):
+    with pytest.raises(UsageError, match="is also an input of this command"):
         CliRunner().invoke(mixing, [*arguments, "--more", str(weights)], catch_exceptions=False)
 
 

@@ -21,7 +21,7 @@ def test_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
     assert json.loads(ran.out) == {"pairs": 1, "links": 2, "done": True}
     assert alignment(learned_url, 1) == "0-0 1-2 2-2"
     ran = hierogram("--store", learned_url, "verify")
-    assert (ran.code, "alignments keep to 2 human links" in ran.out) == (0, True)
+    assert (ran.code, "2 human links respected by the alignments" in ran.out) == (0, True)
     assert hierogram("--store", learned_url, "links", "1", "--forget").code == 0
     assert alignment(learned_url, 1) == "0-0 1-2 2-1"
 
@@ -30,7 +30,7 @@ def test_the_documented_file_is_accepted(hierogram: Run, learned_url: str) -> No
     [content] = re.findall(r"```csv\n(.*?)```", DOCUMENT, re.DOTALL)
     Path("corrections.csv").write_text(content)
     ran = hierogram("--store", learned_url, "links", "--import", "corrections.csv")
-    assert (ran.code, ran.out) == (0, "2 links of 1 pair: aligned again\n")
+    assert (ran.code, ran.out) == (0, "2 links of 1 pair: re-aligned\n")
     with open_store(learned_url) as store:
         [known] = store.human_links([1]).values()
     assert (known.fixed, known.forbidden) == ({(1, 2)}, {(1, 1)})
@@ -39,12 +39,12 @@ def test_the_documented_file_is_accepted(hierogram: Run, learned_url: str) -> No
 def test_errors_are_reported_and_nothing_is_stored(hierogram: Run, learned_url: str) -> None:
     head = "pair,source,target,verdict\n"
     for content, reason in (
-        ("pair,source,target\n1,0,0\n", "does not name verdict"),
-        (head + "1,0,0,sure\n", "line 2: the verdict 'sure'"),
-        (head + "1,0,x,fixed\n", "target 'x' is no number"),
-        (head + "1,0,1,fixed\n99,0,0,fixed\n", "there is no pair 99"),
-        (head + "1,0,7,fixed\n", "beyond the pair's 3 and 3 words"),
-        (head, "no line with a link"),
+        ("pair,source,target\n1,0,0\n", "header: verdict"),
+        (head + "1,0,0,sure\n", "line 2: verdict must be fixed or forbidden, got 'sure'"),
+        (head + "1,0,x,fixed\n", "target must be a number, got 'x'"),
+        (head + "1,0,1,fixed\n99,0,0,fixed\n", "pair 99 not found"),
+        (head + "1,0,7,fixed\n", "the pair has 3 and 3 words"),
+        (head, "no links found"),
     ):
         Path("corrections.csv").write_text(content)
         ran = hierogram("--store", learned_url, "links", "--import", "corrections.csv")

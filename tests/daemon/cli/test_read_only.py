@@ -43,11 +43,11 @@ def test_a_read_only_store_can_be_read(hierogram: Run, forbidden: Path, tmp_path
     assert exported.code == 0, exported.err
     assert (tmp_path / "grammar.cdec.gz").exists()
     output = hierogram(*chosen, "rules", "--pairs", "la maison ||| the house").err
-    assert "is read-only: 9 pairs without an index of rules left out" in output
+    assert "read-only, so 9 pairs missing from the index" in output
     for writing in (("ingest", "a"), ("learn", "--sweeps", "1"), ("withdraw", "1")):
         ran = hierogram(*chosen, *writing)
         assert ran.code == 3
-        assert "this user may not write the store's file, or its folder" in ran.err
+        assert "the file of the store and its folder must be writable" in ran.err
     assert forbidden.read_bytes() == before
     assert not list(forbidden.parent.glob(f"{forbidden.name}-*"))
 

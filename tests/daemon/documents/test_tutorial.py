@@ -94,7 +94,7 @@ class Texts(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "p":
-            self._inside = ("aria-label", "Translation; the arrow keys go from word to word") in attrs
+            self._inside = ("aria-label", "Translation; use the arrow keys to move between words") in attrs
 
     def handle_endtag(self, tag: str) -> None:
         self._inside &= tag != "p"

@@ -99,7 +99,7 @@ def test_the_best_rules_of_a_source_side(tmp_path: Path) -> None:
         rules = [given for given in RULES if given.source == source and given.uses >= 2]
         wanted |= {(r.source, r.target) for r in sorted(rules, key=lambda r: (-r.uses, r.target))[:2]}
     assert found == wanted
-    assert counts[-1] == ("best 2 of a source side", counts[0][2], len(wanted))
+    assert counts[-1] == ("best 2 per source side", counts[0][2], len(wanted))
 
 
 def test_of_rules_used_equally_often_the_first_in_order_is_kept(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_only_rules_for_a_test_set(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, filter_for=test_set)
     words = [line.split() for line in test_set.read_text().splitlines()]
     assert found == {(r.source, r.target) for r in RULES if any(fits(parse_side(r.source), line) for line in words)}
-    assert counts[-1][0] == "can match a sentence of test.src"
+    assert counts[-1][0] == "matches a sentence of test.src"
     test_set.write_text("\ufeff" + test_set.read_text())
     assert kept(tmp_path / "marked", filter_for=test_set)[0] == found
     with pytest.raises(ExportError, match="cannot be read as a test set"):

@@ -181,7 +181,7 @@ def as_moses(folder: Path) -> Decoder:
     assert named == [("TranslationModel0", "g"), ("TranslationModel1", "g.glue")]
     weights = {}
     for line in sections["weight"]:
-        name, values = line.removeprefix("# of a language model: ").split("= ")
+        name, values = line.removeprefix("# Language model: ").split("= ")
         weights[name] = [float(value) for value in values.split(" ")]
     assert [len(weights[table["name"]]) for table in described] == [int(table["num-features"]) for table in described]
 

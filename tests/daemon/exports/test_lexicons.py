@@ -49,6 +49,6 @@ def test_words_with_unicode_spaces_are_omitted_and_counted(store: Store, tmp_pat
     written = " ".join(parsers.lines(path))
     assert {"maison", "house"} <= set(written.split())
     assert not any(space in written for space in PRINTABLE)
-    [left] = [left for left in manifest.filters if left.filter == "words without Unicode spaces"]
+    [left] = [left for left in manifest.filters if left.filter == "no Unicode spaces in words"]
     expected = 2 if format == "vmap" else len(odd) + 1
     assert left.before - left.after == expected

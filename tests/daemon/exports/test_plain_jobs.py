@@ -48,7 +48,7 @@ def test_nothing_in_the_table_is_executed(
         assert (statuses[name].state, statuses[name].job, statuses[name].next_runs) == ("unreadable", {}, ())
         assert statuses[name].error
     for name in rows:
-        assert f"job {name!r} of the schedule cannot be read and does not run" in caplog.text
+        assert f"job {name!r} cannot be read and does not run" in caplog.text
     assert query(store_url, "SELECT count(*) FROM scheduled_jobs WHERE next_run = 0") == [(0,)]
     for name in rows:
         remove_job(store, name)

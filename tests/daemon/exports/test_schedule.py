@@ -145,13 +145,13 @@ def test_a_failed_run_keeps_the_earlier_version(store: Store, store_url: str, tm
     add_job(store, job(tmp_path, corpus="missing"))
     make_due(store_url, "news")
     runs()
-    assert "there is no corpus 'missing'" in str(runs.results[0][2])
+    assert "corpus 'missing' not found" in str(runs.results[0][2])
     assert (tmp_path / "news" / "latest").resolve() == made.folder
     newest, _ = store.exports(job="news")
     assert (newest.state, newest.job) == ("failed", "news")
     [status] = list_jobs(store)
     assert (status.state, status.failing, status.failures, status.rules) == ("failed", True, 1, 1)
-    assert "there is no corpus" in str(status.error)
+    assert "corpus 'missing' not found" in str(status.error)
     assert status.path == str(made.folder / made.manifest.file)
 
 
@@ -246,7 +246,7 @@ def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
     store.close_abandoned_exports()
     states = {row.id: (row.state, row.error) for row in store.exports()}
     assert states[own] == ("running", None)
-    assert states[crashed] == states[before] == ("failed", "its process ended before it was done")
+    assert states[crashed] == states[before] == ("failed", "the process died before the export was finished")
 
 
 def dead_process() -> str:
@@ -278,9 +278,9 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
     [status] = list_jobs(store)
     assert (status.name, status.configured, status.state) == ("nightly", True, "never")
     assert [time.hour for time in status.next_runs] == [3, 3, 3]
-    with pytest.raises(DaemonError, match="is in the configuration"):
+    with pytest.raises(DaemonError, match="is defined in the configuration"):
         remove_job(store, "nightly")
-    with pytest.raises(OptionError, match="another job has this name"):
+    with pytest.raises(OptionError, match="already exists"):
         add_job(store, job(tmp_path, "nightly"))
     # A missed run is not forgotten when the same configuration is read again.
     make_due(store_url, "nightly", timedelta(days=3))
@@ -297,12 +297,12 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
 @pytest.mark.parametrize(
     ("jobs", "told"),
     [
-        ([{}, {"to": "other"}], "exports.1.name: 'news': another job has this name"),
-        ([{}, {"name": "b"}], "exports.1.to: .*/news: job 'news' writes to this folder too"),
+        ([{}, {"to": "other"}], "exports.1.name: job 'news' already exists"),
+        ([{}, {"name": "b"}], "exports.1.to: .*/news: job 'news' writes to the same folder"),
         ([{}, {"name": "b", "to": "elsewhere/../news"}], "exports.1.to: "),
         ([{"filter_for": "missing.fr"}], "exports.0.filter_for: .*missing.fr: file not found"),
-        ([{"name": "added", "to": "x"}], "exports.0.name: 'added': another job has this name"),
-        ([{"name": "b", "to": "added"}], "exports.0.to: .*: job 'added' writes to this folder too"),
+        ([{"name": "added", "to": "x"}], "exports.0.name: job 'added' already exists"),
+        ([{"name": "b", "to": "added"}], "exports.0.to: .*: job 'added' writes to the same folder"),
     ],
 )
 def test_jobs_that_conflict_with_others_are_refused(
@@ -324,7 +324,7 @@ def test_added_jobs_that_share_a_folder_fail_visibly(store: Store, store_url: st
     make_due(store_url, "news")
     runs()
     added = add_job(store, job(tmp_path, "b", to=tmp_path / "news"))
-    assert "job 'news' writes to this folder too" in str(added.error)
+    assert "job 'news' writes to the same folder" in str(added.error)
     latest = (tmp_path / "news" / "latest").resolve()
     make_due(store_url, "b")
     assert runs() == ["b"]
@@ -437,18 +437,18 @@ def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Pat
     [
         ({"every": None}, "either cron or every"),
         ({"cron": "0 3 * * *"}, "either cron or every"),
-        ({"every": "soon"}, "not a span of time"),
-        ({"every": "0.1s"}, "not a span of time"),
-        ({"every": "99999w"}, "not a span of time"),
+        ({"every": "soon"}, "invalid interval"),
+        ({"every": "0.1s"}, "invalid interval"),
+        ({"every": "99999w"}, "invalid interval"),
         ({"every": None, "cron": "at three"}, "expected minute, hour, day of month"),
         ({"every": None, "cron": "0 0 30 2 *"}, "bad day-of-month"),
         ({"every": None, "cron": "0 0 */20 2 1#5"}, "never runs: no day matches"),
         ({"timezone": "Berlin"}, "time zone not found"),
         ({"name": "../up"}, "letters, digits"),
         ({"format": "word"}, "got 'word'"),
-        ({"format": "cdec", "compression": "zstd"}, "programs that read cdec cannot read zstd"),
+        ({"format": "cdec", "compression": "zstd"}, "readers of cdec do not support zstd"),
         ({"keeps": 3}, "Unexpected keyword"),
-        ({"max_age": "0d"}, "not a span of time"),
+        ({"max_age": "0d"}, "invalid interval"),
     ],
 )
 def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], told: str) -> None:
@@ -473,7 +473,7 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         "export", "--name", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
     )
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("nightly: added; `hierogram serve` runs it next at\n")
+    assert ran.out.startswith("nightly: added; next runs of `hierogram serve`:\n")
     assert len(ran.out.splitlines()) == 4
     [listed] = json.loads(hierogram("schedule", "--json").out)
     assert (listed["state"], listed["path"]) == ("never", None)
@@ -496,7 +496,7 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     assert lines[1].count(";") == 2
     assert lines[2].startswith("  last: done ")
     assert lines[3].startswith(f"  version: {made['path']}, {made['rules']} rules, ")
-    assert "unchanged, not written again" in hierogram("schedule", "nightly", "--run").out
+    assert "unchanged, not rewritten" in hierogram("schedule", "nightly", "--run").out
     assert hierogram("schedule", "nightly", "--remove").code == 0
     gone = hierogram("schedule", "nightly", "--run")
     assert (gone.code, gone.err) == (
@@ -504,7 +504,7 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         "hierogram: job 'nightly' not found: `hierogram schedule` lists all jobs\n",
     )
     wrong = hierogram("export", "--to", "grammars", "--every", "1h", "--cron", "0 3 * * *")
-    assert (wrong.code, wrong.err) == (2, "hierogram: a job has either cron or every\n")
+    assert (wrong.code, wrong.err) == (2, "hierogram: a job must have either cron or every\n")
     for arguments in (
         ("--every", "1h"),
         ("--to", "grammars", "--every", "often"),
@@ -516,8 +516,8 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     hierogram("export", "--to", "a", "--name", "a", "--cron", "0 3 * * 7", "--timezone", "Europe/Berlin")
     assert hierogram("schedule", "a").out.splitlines()[1].startswith("  next: Sun ")
     same = hierogram("export", "--to", "a", "--name", "b", "--every", "1h")
-    assert (same.code, same.err.startswith("hierogram: b cannot run before this is solved: to: ")) == (0, True)
+    assert (same.code, same.err.startswith("hierogram: b cannot run: to: ")) == (0, True)
     assert hierogram("schedule", "b").out.splitlines()[-1].startswith("  error: to: ")
     for action in ("--run", "--dry-run"):
         refused = hierogram("schedule", "b", action)
-        assert (refused.code, "job 'a' writes to this folder too" in refused.err) == (3, True)
+        assert (refused.code, "job 'a' writes to the same folder" in refused.err) == (3, True)

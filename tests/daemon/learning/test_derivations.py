@@ -85,5 +85,5 @@ def test_the_command_shows_pairs(learned: Store, learned_url: str, hierogram: Ru
     assert hierogram("rules", "--pairs", str(source), "|||", str(target), *at).out.startswith("pair\tcorpus")
     ran = hierogram("rules", "--pairs", "unheard ||| of", "--store", learned_url)
     assert (ran.code, ran.out) == (0, "")
-    assert "no present derivation uses unheard ||| of" in ran.err
+    assert "no current derivation uses unheard ||| of" in ran.err
     assert hierogram("rules", "--pairs", "no bar", "--store", learned_url).code == 2

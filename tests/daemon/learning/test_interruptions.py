@@ -223,13 +223,13 @@ def test_signals_change_nothing(
                 os.kill(process.pid, number)
                 _, output = process.communicate(timeout=120)
             assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-            assert ("what was sampled is committed" in output) == (number != signal.SIGKILL)
+            assert ("completed sweeps are committed" in output) == (number != signal.SIGKILL)
             assert store.status().sweeps > done
             done = store.status().sweeps
             assert verify(store).problems == []
         ran = hierogram("--store", store_url, "learn", "--sweeps", "30", "--threads", "1")
         assert ran.code == 0
-        assert "goes on with a run that was interrupted" in ran.err
+        assert "continuing an interrupted run" in ran.err
         assert everything(store) == uninterrupted[kind]
 
 
@@ -287,7 +287,7 @@ def test_a_finished_run_is_not_sampled_again(store_url: str, hierogram: Run) -> 
             expected += 5
             before = everything(store)
             again = hierogram("--store", store_url, "learn", "--sweeps", "5", "--threads", "1")
-            assert (again.code, "this run is done" in again.err) == (0, True), again
+            assert (again.code, "the previous run had completed" in again.err) == (0, True), again
             assert "log-likelihood" in again.out
             assert store.status().sweeps == expected
             assert everything(store) == before
@@ -371,7 +371,7 @@ def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Sig
                     at_end += 1
                     os.kill(process.pid, number)
                 said, notes = process.communicate(timeout=120)
-            if killed_as_reported and "this run is done" in notes:
+            if killed_as_reported and "the previous run had completed" in notes:
                 # The kill came between the report and recording it.
                 killed_as_reported = False
                 assert (process.returncode, store.status().sweeps) == (0, before)
@@ -384,6 +384,6 @@ def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Sig
             elif not reported:
                 assert process.returncode == -signal.SIGKILL
                 again = subprocess.run(command, capture_output=True, text=True, check=True)
-                assert "this run is done" in again.stderr
+                assert "the previous run had completed" in again.stderr
                 assert store.status().sweeps == before + sweeps
     assert at_end >= 10

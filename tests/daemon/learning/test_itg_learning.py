@@ -102,7 +102,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
     assert all(side.strip() for sides in both for side in sides)
     refused = hierogram(*at, "export", "-o", "x", "--format", "fragments")
     assert refused.code != 0
-    assert "a store of ITG rules cannot be exported as fragments: there are cdec, moses" in refused.err
+    assert "a store of ITG rules cannot be exported as fragments: use cdec, moses" in refused.err
     diagnosed = hierogram(*at, "diagnose", "--chains", "2", "--sweeps", "8", "--json")
     assert diagnosed.code in (0, 1), diagnosed.err
     refused = hierogram("--store", f"sqlite:///{tmp_path}/long.db", "init", "--kind", "itg", "--max-tokens", "300")

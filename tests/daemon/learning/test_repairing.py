@@ -174,7 +174,7 @@ def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, sto
     done = repair(filled)
     assert done.begun_anew == []
     assert done.aligned_again == [5, 7]
-    assert any("pairs without their corpus: 6" in problem for problem in done.left)
+    assert any("pairs without a corpus: 6" in problem for problem in done.left)
     assert done.rules_corrected
 
 
@@ -193,23 +193,23 @@ def test_the_commands_give_advice(hierogram: Run, filled: Store, store_url: str)
     assert found.code == 1
     assert "pair 7: its derivation cannot be read" in found.out
     assert "run `hierogram repair`" in found.err
-    assert "`hierogram backup FILE` makes a backup" in found.err
+    assert "`hierogram backup FILE` creates backups" in found.err
     assert "run `hierogram repair`" in json.loads(hierogram(*chosen, "verify", "--json").out)["advice"]
     seen = hierogram(*chosen, "repair", "--dry-run")
     assert seen.code == 0
-    assert seen.out.startswith("this would change, nothing was changed:\n")
+    assert seen.out.startswith("would be repaired (dry run):\n")
     assert hierogram(*chosen, "verify").code == 1
     ran = hierogram(*chosen, "repair")
     assert (ran.code, ran.out.splitlines()[0], ran.err) == (0, "repaired:", "")
-    assert "1 pair without a readable derivation, to be learned anew: 7" in ran.out
+    assert "1 pair with an unreadable derivation reset, to be learned from scratch: 7" in ran.out
     assert "settled was 30, is 29" in ran.out
     assert hierogram(*chosen, "verify").code == 0
-    assert hierogram(*chosen, "repair").out == "sound: there is nothing to repair\n"
+    assert hierogram(*chosen, "repair").out == "no problems found: nothing to repair\n"
     assert json.loads(hierogram(*chosen, "repair", "--json").out)["begun_anew"] == []
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
     ran = hierogram(*chosen, "repair")
-    assert (ran.code, "go back to a backup from before" in ran.err) == (1, True)
-    assert "not repaired: 1 pairs without their corpus" in ran.out
+    assert (ran.code, "restore a backup" in ran.err) == (1, True)
+    assert "not repaired: 1 pairs without a corpus" in ran.out
 
 
 @pytest.mark.parametrize("damaged", ["rules", "rules_by_target", "derivations", "rule_words", "sentence_pairs"])

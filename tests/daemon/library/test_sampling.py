@@ -106,7 +106,7 @@ def test_steps_run_on_demand() -> None:
         ([("a", "b")], "pair 1 has no links"),
         ([("a", "b", "0-0"), ("a", "b", "0-1")], "pair 2: alignment: link"),
         ([("a", "b", "0-0"), ("", "b", "")], "pair 2"),
-        (["ab"], "pair 1: a pair is"),
+        (["ab"], "pair 1: a pair must be"),
     ],
 )
 def test_pairs_that_cannot_be_sampled(pairs: Any, message: str) -> None:

@@ -148,7 +148,7 @@ def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
 
 def test_a_data_frame_without_a_side(new: hg.GrammarStore) -> None:
     for frame in (pandas.DataFrame({"source": ["a"]}), polars.DataFrame({"source": ["a"]})):
-        with pytest.raises(InputError, match="has to have the column target: it has source"):
+        with pytest.raises(InputError, match="must have the column target, got source"):
             new.add(frame)
 
 
@@ -169,22 +169,22 @@ def test_a_dictionary(new: hg.GrammarStore, tmp_path: Path) -> None:
 
 def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
     for call, message in (
-        (lambda: new.add(PAIRS, "news.en"), "pairs, or files"),
+        (lambda: new.add(PAIRS, "news.en"), "pairs and files"),
         (lambda: new.add("trees", nbest=True), "store of trees"),
-        (lambda: new.withdraw(), "say which pairs"),
-        (lambda: new.withdraw([1], corpus="x"), "say which pairs"),
-        (lambda: new.withdraw("99"), "ids must be numbers of pairs, got '99'"),
-        (lambda: new.withdraw(9.5), r"ids must be numbers of pairs, got 9\.5"),
-        (lambda: new.export("g", max_scoop=2), "no option max_scoop: expected one of format"),
+        (lambda: new.withdraw(), "select pairs"),
+        (lambda: new.withdraw([1], corpus="x"), "select pairs"),
+        (lambda: new.withdraw("99"), "ids must be pair numbers, got '99'"),
+        (lambda: new.withdraw(9.5), r"ids must be pair numbers, got 9\.5"),
+        (lambda: new.export("g", max_scoop=2), "unknown option max_scoop: expected format"),
         (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
         (lambda: new.terms(min_words=9), "min_words"),
         (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
         (lambda: hg.align(["a"], ["b"], model="no"), "no"),
-        (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "give one of them"),
+        (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "cannot be combined"),
     ):
         with pytest.raises(UsageError, match=message):
             call()
-    with pytest.raises(InputError, match="no stored pair is like that"):
+    with pytest.raises(InputError, match="no matching pair found"):
         new.withdraw(corpus="none")
 
 
@@ -231,7 +231,7 @@ def test_a_suspended_loop_held_by_an_exception_ends_with_the_next(new: hg.Gramma
     assert new.store.lease() is not None
     assert new.learn(sweeps=3).run().finished
     assert new.store.lease() is None
-    with pytest.raises(RuntimeError, match="begun already"):
+    with pytest.raises(RuntimeError, match="already started"):
         list(new._learning or ())
 
 
@@ -297,7 +297,7 @@ def test_queries(opened: hg.GrammarStore) -> None:
     [given, empty] = opened.score([("la maison", "the house"), ("", "x")])
     assert given.score is not None
     assert (empty.number, empty.score) == (2, None)
-    with pytest.raises(InputError, match="there is no pair 99"):
+    with pytest.raises(InputError, match="pair 99 not found"):
         list(opened.score(ids=[99]))
     assert len(list(opened.score(keep=True))) == len(opened.store.scores(0)) > 2
     assert opened.diagnose(chains=2, sweeps=16).chains == 2
@@ -311,7 +311,7 @@ def test_a_copy_of_a_store(tmp_path: Path) -> None:
         store.add(PAIRS)
         size = store.back_up(tmp_path / "two.db")
         assert size > 1_000
-        with pytest.raises(UsageError, match=r"two\.db: is there already"):
+        with pytest.raises(UsageError, match=r"two\.db: already exists"):
             store.back_up(tmp_path / "two.db")
         assert store.back_up(tmp_path / "two.db", force=True) == size
         with pytest.raises(UsageError, match="is the store itself"):
@@ -352,9 +352,9 @@ def test_trees(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "trees").write_text("".join(tree + "\n" for tree in TREES * 3))
     with hg.open(store_url, create=True, grammar="trees", annealing=5) as store:
         assert store.add(tmp_path / "trees").totals.accepted == 6
-        with pytest.raises(WrongKindError, match="cannot take sentence pairs"):
+        with pytest.raises(WrongKindError, match="cannot ingest sentence pairs"):
             store.add(PAIRS)
-        with pytest.raises(UsageError, match="takes one file"):
+        with pytest.raises(UsageError, match="ingests one file"):
             store.add(tmp_path / "trees", tmp_path / "trees")
         store.learn(sweeps=5).run()
         parsed = hg.parse(["the dog sleeps", "", "the cat sleeps"], store)
@@ -419,7 +419,7 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
     assert "<svg" in pair._repr_html_()
     rule = pair.derivation()[0]
     assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
-    with pytest.raises(InputError, match="there is no pair 99"):
+    with pytest.raises(InputError, match="pair 99 not found"):
         opened.pair(99)
 
 
@@ -432,7 +432,7 @@ CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
     ("containing: expected a string, got 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
     ("limit: must be >= 0, got -1", lambda store: store.rules(limit=-1)),
     ("limit: must be <= 9223372036854775807, got 1000", lambda store: store.rules(limit=10**20)),
-    ("folder/ names a folder", lambda store: store.export("folder/")),
+    ("folder/ is a folder", lambda store: store.export("folder/")),
     ("text: expected a string, got None", lambda store: store.translate(None)),  # type: ignore[arg-type]
     ("best: must be >= 1, got 0", lambda store: store.translate("la", best=0)),
     ("best: must be >= 1, got -1", lambda store: hg.Decoder(store).translate("la", best=-1)),
@@ -465,7 +465,7 @@ def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
         lambda: opened.withdraw([large]),
         lambda: list(opened.score(ids=[large])),
     ):
-        with pytest.raises(InputError, match=r"no (stored )?pair"):
+        with pytest.raises(InputError, match=r"pair .*found"):
             call()
     with pytest.raises(StoreRefusedError):
         opened.events(0, limit=large)
@@ -473,24 +473,24 @@ def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
 
 def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
-    with pytest.raises(InputError, match="no stored pair has that number"):
+    with pytest.raises(InputError, match="no pair with this number found"):
         new.withdraw(99)
     assert new.withdraw(1).pairs == 1
     assert new.withdraw(np.array([2, 3])).pairs == 2
     assert new.withdraw(pandas.Series([4])).pairs == 1
-    with pytest.raises(InputError, match="no pair"):
+    with pytest.raises(InputError, match="pair 99 not found"):
         list(new.kept_scores(99))
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
-    assert "waits to be sampled" in new.pair(1)._repr_html_()
+    assert "is waiting for sampling" in new.pair(1)._repr_html_()
 
 
 def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:
     with hg.open(tmp_path / "itg.db", create=True, grammar="itg") as store:
         store.add([("a b", "x y")])
-        with pytest.raises(WrongKindError, match="cannot use links: nothing was stored"):
+        with pytest.raises(WrongKindError, match="cannot use links; nothing was stored"):
             store.set_links({1: hg.KnownLinks(frozenset({(0, 1)}))})
 
 
@@ -504,8 +504,8 @@ def test_human_links(new: hg.GrammarStore) -> None:
     assert new.verify().human_links == 1
     for links, message in (
         ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "beyond"),
-        ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is no link"),  # type: ignore[list-item]
-        ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "no pair 77: nothing was stored"),
+        ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is not a link"),  # type: ignore[list-item]
+        ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "pair 77 not found; nothing was stored"),
     ):
         with pytest.raises(InputError, match=message):
             new.set_links(links)

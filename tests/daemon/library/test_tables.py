@@ -68,7 +68,7 @@ def test_positions_in_a_table(opened: hg.GrammarStore) -> None:
     every = list(table)
     assert table[0] == every[0]
     assert table[-1] == every[-1]
-    with pytest.raises(IndexError, match=f"none at {len(every)}"):
+    with pytest.raises(IndexError, match=f"index {len(every)} is out of range"):
         table[len(every)]
     assert table.column("source") == [rule.source for rule in every]
     assert table.column("scope").tolist() == [rule.scope for rule in every]

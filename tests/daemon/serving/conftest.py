@@ -54,7 +54,7 @@ class Daemon:
         """Read the log until the daemon listens, and return the port."""
         for line in self.errors:
             self.log.append(line)
-            if "listening at http://" in line:
+            if "listening on http://" in line:
                 return int(str(json.loads(line)["event"]).rpartition(":")[2])
         raise AssertionError(f"the daemon does not listen: {''.join(self.log)}")
 

@@ -55,7 +55,7 @@ def test_a_daemon_with_workers_samples_with_them(serve: Callable[..., Daemon], t
     daemon = serve("--store", url, "--spool", str(tmp_path / "spool"), **asked)
     daemon.until("daemon started")
     drop(tmp_path / "spool", "one.bars", "".join(line + "\n" for line in LINES))
-    daemon.until("file taken in")
+    daemon.until("file ingested")
     with open_store(url) as store:
         until(lambda: store.count_pairs(["settled"]) == len(LINES))
         below = psutil.Process(daemon.process.pid).children(recursive=True)
@@ -78,5 +78,5 @@ def test_a_store_that_workers_cannot_sample_is_refused_immediately(tmp_path: Pat
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
         loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)
         loop.prepare(Configuration())
-        with pytest.raises(DaemonError, match="grammar is itg"):
+        with pytest.raises(DaemonError, match="grammar of this store is itg"):
             loop.prepare(requested)

@@ -73,7 +73,7 @@ def test_a_killed_daemon_continues_to_ingest_after_a_restart(
     drop(spool / "news", "one.unaligned", "")
     for ending, side in (("source", 0), ("target", 1)):
         drop(spool / "news", f"one.{ending}", "".join(pair[side] + "\n" for pair in MORE))
-    assert daemon.until("file taken in")["accepted"] == len(MORE)
+    assert daemon.until("file ingested")["accepted"] == len(MORE)
     until(lambda: raw.count_pairs(["settled"]) == len(RAW) + len(MORE))
     [found] = raw.request_withdrawals([1])
     until(lambda: raw.pairs_by_id([found]) == [])

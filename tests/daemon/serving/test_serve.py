@@ -34,7 +34,7 @@ def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve
     daemon = serve("--store", quick_url, "--spool", str(spool))
     port = daemon.until_port()
     drop(spool / "news", "one.bars", TEXT)
-    taken = daemon.until("file taken in")
+    taken = daemon.until("file ingested")
     assert (taken["corpus"], taken["accepted"], taken["duplicates"]) == ("news", 9, 0)
     # Others may read and withdraw pairs, in the store and over HTTP.
     with open_store(quick_url) as store:
@@ -50,7 +50,7 @@ def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve
         report = verify(store)
         assert (report.problems, report.pairs) == ([], 6)
     assert (spool / "done" / "news" / "one.bars").read_text() == TEXT
-    assert json.loads(daemon.log[-1])["event"] == "daemon ended"
+    assert json.loads(daemon.log[-1])["event"] == "daemon stopped"
 
 
 @pytest.mark.slow
@@ -59,11 +59,11 @@ def test_a_killed_daemon_continues_where_it_was(serve: Serve, tmp_path: Path) ->
     open_store(quick_url, create=True, settings=QUICK).close()
     first = serve("--store", quick_url, "--spool", str(spool))
     drop(spool, "one.bars", TEXT)
-    first.until("file taken in")
+    first.until("file ingested")
     first.kill()
     drop(spool, "again.bars", TEXT)
     second = serve("--store", quick_url, "--spool", str(spool))
-    assert second.until("file taken in")["duplicates"] == 9
+    assert second.until("file ingested")["duplicates"] == 9
     with open_store(quick_url) as store:
         until(lambda: store.count_pairs(["settled"]) == 9)
         assert second.end(signal.SIGINT) == 0
@@ -81,7 +81,7 @@ def test_an_occupied_port_prevents_the_start(hierogram: Run, tmp_path: Path) -> 
         port = taken.getsockname()[1]
         code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--port", str(port))
     assert code == 3
-    assert said.startswith(f"hierogram: cannot listen at 127.0.0.1 port {port}: ")
+    assert said.startswith(f"hierogram: cannot listen on 127.0.0.1 port {port}: ")
     assert "--port" in said
 
 
@@ -101,7 +101,7 @@ def test_a_spool_that_cannot_be_created_prevents_the_start(hierogram: Run, tmp_p
     arguments = ("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place), "--port", "0")
     code, [said] = refused(hierogram, *arguments)
     assert code == 3
-    assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be made: ")
+    assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be created: ")
 
 
 JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
@@ -112,7 +112,7 @@ JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
     [
         (
             "[[exports]]\n" + JOB.format("a", "x") + "[[exports]]\n" + JOB.format("a", "y"),
-            "exports.1.name: 'a': another",
+            "exports.1.name: job 'a' already",
         ),
         ("[[exports]]\n" + JOB.format("a", "x") + "[[exports]]\n" + JOB.format("b", "x"), "exports.1.to: x: job 'a' "),
         (
@@ -138,8 +138,8 @@ def test_an_invalid_configuration_prevents_the_start(hierogram: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--host", "0.0.0.0"], "a token is needed"),
-        (["--host", "no.such.host.invalid"], "a token is needed"),
+        (["--host", "0.0.0.0"], "set token"),
+        (["--host", "no.such.host.invalid"], "set token"),
         (["--port", "70000"], "65535"),
     ],
 )
@@ -162,7 +162,7 @@ def test_the_address_options_override_the_configuration(serve: Serve, hierogram:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs", data=b"\n" * 11, headers=headers)
     with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
         urllib.request.urlopen(request, timeout=60)
-    assert "over 10: raise max_rejected_lines in [intake]" in too_many.value.read().decode()
+    assert "the limit is 10 (max_rejected_lines in [intake]" in too_many.value.read().decode()
     # A second daemon is refused.
     code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
     assert code == 3
@@ -180,13 +180,13 @@ def test_the_configuration_is_reloaded(tmp_path: Path, serve: Serve) -> None:
     daemon.until("daemon started")
     file.write_text("[spool]\nfodler = 5\n")
     daemon.send(signal.SIGHUP)
-    assert "fodler: there is no such key" in str(daemon.until("configuration not changed")["error"])
+    assert "fodler: unknown key" in str(daemon.until("configuration not reloaded")["error"])
     file.write_text(f'store = "elsewhere.db"\n[spool]\nfolder = "{tmp_path}/two"\n')
     daemon.send(signal.SIGHUP)
-    assert daemon.until("a change of this takes effect when the daemon is started again")["key"] == "store"
-    assert daemon.until("configuration read again")["restarted"] == ["ingest"]
+    assert daemon.until("this change takes effect after a restart of the daemon")["key"] == "store"
+    assert daemon.until("configuration reloaded")["restarted"] == ["ingest"]
     drop(tmp_path / "two", "x.bars", TEXT)
-    assert daemon.until("file taken in")["accepted"] == 9
+    assert daemon.until("file ingested")["accepted"] == 9
     assert daemon.end() == 0
 
 
@@ -212,20 +212,20 @@ def test_a_failed_reload_leaves_the_daemon_unchanged(store_url: str, tmp_path: P
         except OSError:
             return False
 
-    refused = "configuration not changed"
+    refused = "configuration not reloaded"
     with socket.create_server(("127.0.0.1", wanted)):
         logged = reload(f"[http]\nport = {wanted}\nmax_lag = 5\n", refused)
-        assert f"cannot listen at 127.0.0.1 port {wanted}: " in str(logged["error"])
+        assert f"cannot listen on 127.0.0.1 port {wanted}: " in str(logged["error"])
         assert answers(port)
     logged = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
-    assert f"{file} cannot be made" in str(logged["error"])
+    assert f"{file} cannot be created" in str(logged["error"])
     assert answers(port)
     # The port is free now, and so is everything that the two refused configurations needed.
-    assert reload(f"[http]\nport = {wanted}\n", "configuration read again")["restarted"] == ["http"]
+    assert reload(f"[http]\nport = {wanted}\n", "configuration reloaded")["restarted"] == ["http"]
     until(lambda: answers(wanted))
     assert not answers(port)
     # Other changes do not affect the port.
-    reload(f"[http]\nport = {wanted}\nmax_lag = 6\n", "configuration read again")
+    reload(f"[http]\nport = {wanted}\nmax_lag = 6\n", "configuration reloaded")
     until(lambda: answers(wanted))
     assert daemon.end() == 0
     assert not any("loop failed" in line for line in daemon.log)

@@ -29,7 +29,7 @@ if kind != "nothing":
     ("kind", "code", "said"),
     [
         ("nothing", 0, ""),
-        ("sleeps", 3, "the end took over 1 s: the process ends now\n"),
+        ("sleeps", 3, "shutdown took more than 1 s: exiting now\n"),
         ("keeps Python's lock", 1, "Timeout (0:00:04)!\n"),
     ],
 )

@@ -129,7 +129,7 @@ def test_a_loop_that_ends_by_itself_has_failed() -> None:
     supervisor.start()
     assert loop.settled.wait(LONG)
     supervisor.stop(LONG)
-    assert heard.said == [("schedule", "the loop schedule ended by itself", False)]
+    assert heard.said == [("schedule", "the loop schedule ended unexpectedly", False)]
 
 
 def test_a_loop_that_stands_still_is_detected() -> None:
@@ -141,7 +141,7 @@ def test_a_loop_that_stands_still_is_detected() -> None:
     now[0] = 59.0
     supervisor.check()
     now[0] = 61.0
-    with pytest.raises(DaemonError, match="the loop resample has given no sign of life for 61 s"):
+    with pytest.raises(DaemonError, match="the loop resample has not responded for 61 s"):
         supervisor.check()
     assert not supervisor.health()[0].turns
     supervisor.stop(LONG)

@@ -99,13 +99,13 @@ def test_a_file_of_trees_becomes_part_of_the_grammar(
     daemon = serve("--store", store_url, "--spool", str(spool))
     daemon.until("daemon started")
     drop(spool / "news", "one.mrg", "".join(tree + "\n" for tree in LATER) + "(S (NP\n")
-    taken = daemon.until("file taken in")
+    taken = daemon.until("file ingested")
     assert (taken["corpus"], taken["accepted"], taken["rejected"]) == ("news", 2, 1)
     drop(spool, "lists.nbest", "".join(tree + "\n" for tree in LATER[:1]) + "\n")
-    assert daemon.until("file taken in")["accepted"] == 1
+    assert daemon.until("file ingested")["accepted"] == 1
     for ending in ("source", "target", "alignment"):
         drop(spool, f"two.{ending}", "a\n")
-    assert "is part of a bitext" in str(daemon.until("file set apart")["reason"])
+    assert "is part of a bitext" in str(daemon.until("file failed")["reason"])
     total = len(TREES) + len(LATER) + 1
     until(lambda: treebank.count_pairs(["settled"]) == total)
     [found] = treebank.request_withdrawals([1])

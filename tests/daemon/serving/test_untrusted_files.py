@@ -73,9 +73,9 @@ def test_files_with_any_bytes_in_their_names_are_handled(store: Store, tmp_path:
     put(folder, b"lonely\xfe.source", GOOD)
     log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert sorted(entry["event"] for entry in log) == [
-        *["file set apart"] * 2,
-        *["file taken in"] * 2,
-        "files wait for others",
+        *["file failed"] * 2,
+        *["file ingested"] * 2,
+        "incomplete input is waiting",
     ]
     assert (health.spool.done, health.spool.failed, health.spool.waiting) == (2, 2, 1)
     json.dumps([log, health.spool.incomplete], ensure_ascii=False, default=str).encode()
@@ -84,7 +84,7 @@ def test_files_with_any_bytes_in_their_names_are_handled(store: Store, tmp_path:
     reason = put(folder / "failed", b"bad\xff\n.bars.reason", b"").parent
     assert reason.exists()
     assert store.count_pairs() == 2
-    assert {entry["corpus"] for entry in log if entry["event"] == "file taken in"} == {"default", r"n\xe9ws"}
+    assert {entry["corpus"] for entry in log if entry["event"] == "file ingested"} == {"default", r"n\xe9ws"}
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_files_with_long_names_are_moved_aside_with_their_reason(store: Store, t
         put(folder, b"x" * length, BAD)
         put(folder, b"y" * length, GOOD)
         log, _health = run(store, ScanLimit(nothing), folder=folder)
-        assert sorted(entry["event"] for entry in log) == ["file set apart", "file taken in"], turn
+        assert sorted(entry["event"] for entry in log) == ["file failed", "file ingested"], turn
     failed, done = names(folder / "failed"), names(folder / "done")
     assert (len(failed), len(done)) == (4, 2)
     reasons = [name for name in failed if name.endswith(b".reason")]
@@ -113,7 +113,7 @@ def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> 
     put(folder, b"news/a", GOOD)
     put(folder, b"old/b", BAD)
     log, _ = run(store, ScanLimit(nothing), folder=folder)
-    assert [entry["event"] for entry in log] == ["file taken in", "file set apart"]
+    assert [entry["event"] for entry in log] == ["file ingested", "file failed"]
     put(folder, b"news/c", GOOD)
     run(store, ScanLimit(nothing), folder=folder)
     assert names(folder / "done") == [b"news", b"news.1"]
@@ -147,11 +147,11 @@ def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
     put(folder, b"x\xff", GOOD)
     Trouble(monkeypatch, 1, error)
     log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
-    assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file taken in"]
+    assert [entry["event"] for entry in log] == ["reading failed, will be retried", "file ingested"]
     put(folder, b"y\xff", GOOD)
     Trouble(monkeypatch, 2, error)
     log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
-    assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file set apart"]
+    assert [entry["event"] for entry in log] == ["reading failed, will be retried", "file failed"]
     assert (health.spool.done, health.spool.failed) == (0, 1)
     [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
     text = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
@@ -172,9 +172,9 @@ def test_a_file_that_cannot_be_moved_blocks_no_other(
 
     monkeypatch.setattr(os, "rename", rename)
     log, health = run(store, ScanLimit(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
-    assert [entry["event"] for entry in log if entry["event"] != "files wait for others"] == [
-        "file left where it is",
-        "file taken in",
+    assert [entry["event"] for entry in log if entry["event"] != "incomplete input is waiting"] == [
+        "file cannot be moved",
+        "file ingested",
     ]
     assert health.spool.waiting == 1
     assert re.fullmatch(r"a: a cannot be moved to .*/done: Operation not permitted", health.spool.incomplete[0])
@@ -199,8 +199,8 @@ def test_a_file_that_grows_during_reading_is_moved_aside(store: Store, tmp_path:
         done.set()
         growing.join()
     [entry] = log
-    assert entry["event"] == "file set apart"
-    assert "grows while it is read" in entry["reason"]
+    assert entry["event"] == "file failed"
+    assert "while it was read" in entry["reason"]
 
 
 def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
@@ -220,9 +220,9 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
         yield head
         yield b"".join(b"<e%d/>" % k for k in range(100_000))
 
-    yield "attribute", many(b"x" * 65536, 400, b'<tu id="', b'"></tu>'), "a tag, comment or declaration has more than"
-    yield "comment", many(b"<" * 65536, 400, b"<!--", b"-->"), "a tag, comment or declaration has more than"
-    yield "depth", many(b"<a>" * 10_000, 10), "has elements in more than 256 others"
+    yield "attribute", many(b"x" * 65536, 400, b'<tu id="', b'"></tu>'), "a tag, comment or declaration exceeds"
+    yield "comment", many(b"<" * 65536, 400, b"<!--", b"-->"), "a tag, comment or declaration exceeds"
+    yield "depth", many(b"<a>" * 10_000, 10), "elements are nested more than 256 levels deep"
     yield (
         "attributes",
         many(b"", 0, b"<tu " + b" ".join(b'a%d=""' % k for k in range(50_000)) + b">"),
@@ -232,7 +232,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
     yield (
         "unit",
         many(b"<tuv><seg>a</seg></tuv>" * 10_000, 100, b"<tu>", b"</tu>"),
-        r"unit 2 has more than 16,777,216 bytes",
+        r"unit 2 exceeds 16,777,216 bytes",
     )
     yield "encoding", lambda: iter([b'<?xml version="1.0" encoding="utf-7"?><tmx>']), "encoding|well-formed"
 
@@ -269,5 +269,5 @@ def test_lines_are_bounded(tmp_path: Path) -> None:
         file.write(GOOD)
         # A sparse file larger than any disk.
         file.truncate(1 << 40)
-    with pytest.raises(InputError, match="a line has more than 268,435,456 bytes"):
+    with pytest.raises(InputError, match="a line exceeds 268,435,456 bytes"):
         list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))

@@ -283,7 +283,7 @@ def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> 
         ('url = "https:///hook"', "url: has to be a URL"),
         ('url = "https://x:99999/hook"', "url: has to be a URL"),
         ('url = "https://x/a b"', "url: has to be a URL"),
-        ('events = ["exports"]', "there is no kind 'exports'; there are rule-new"),
+        ('events = ["exports"]', "unknown kind 'exports': expected rule-new"),
         ('secret = "short"', "at least 16 characters"),
     ],
 )

@@ -69,9 +69,9 @@ def test_records_with_a_common_word_are_merged() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.json", "[]", "is not an alignment"),
-        ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "no list of source or target"),
-        ("SRC.tsv", "number\tword\n", "does not name the columns"),
+        ("a.json", "[]", "not a Scripture Burrito alignment"),
+        ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "lacks a list of source or target"),
+        ("SRC.tsv", "number\tword\n", "lacks the columns"),
         ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
     ],
 )

@@ -128,7 +128,7 @@ def test_the_rejection_of_a_term_names_it_and_its_status(hierogram: Run, tmp_pat
     status = '<termNote type="administrativeStatus">deprecatedTerm-admn-sts</termNote>'
     (tmp_path / "a.tbx").write_text(concept(tig("cancellare", status) + tig("disdire", status) + PREFERRED))
     done = hierogram("ingest", "--dictionary", "a.tbx", "--languages", "en,it")
-    assert "1 pair stored, 0 known already in the corpus dictionary, 2 lines rejected" in done.out
+    assert "1 pair stored, 0 duplicates in the corpus dictionary, 2 lines rejected" in done.out
     assert "a.tbx:1: deprecated-term: the term 'cancellare' is marked as deprecatedTerm-admn-sts" in done.err
     assert "a.tbx:1: deprecated-term: the term 'disdire' is marked as deprecatedTerm-admn-sts" in done.err
 
@@ -162,19 +162,19 @@ def test_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "error", "reason"),
     [
-        ("a.tbx", "<tmx/>", InputError, "is no TBX"),
-        ("a.tbx", "<tbx><text>", InputError, "no well-formed XML"),
-        ("a.tbx", '<!DOCTYPE tbx [<!ENTITY a "b">]><tbx/>', InputError, "declares entities"),
+        ("a.tbx", "<tmx/>", InputError, "not TBX"),
+        ("a.tbx", "<tbx><text>", InputError, "invalid XML"),
+        ("a.tbx", '<!DOCTYPE tbx [<!ENTITY a "b">]><tbx/>', InputError, "entity declarations are not allowed"),
         ("a.tbx", MARTIF.replace("fr-FR", "en"), InputError, "has 1 languages"),
-        ("a.txt", "a,b", UsageError, "name its format"),
+        ("a.txt", "a,b", UsageError, "unknown suffix"),
         (
             "a.csv",
             "French,English\nchat,cat\n",
             InputError,
-            "line 1 names no source .* 'French', 'English'.*`source,target`",
+            "line 1: the header must name .* 'French', 'English'.*`source,target`",
         ),
-        ("a.tsv", "chat\tcat\n", InputError, r"begin the file with a line `source \(tab\) target`"),
-        ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1 cannot be read"),
+        ("a.tsv", "chat\tcat\n", InputError, r"add the header `source \(tab\) target`"),
+        ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1: cannot be read"),
     ],
 )
 def test_errors(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:

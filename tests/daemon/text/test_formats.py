@@ -169,28 +169,28 @@ def read_alone(line: bytes) -> tuple[str, object]:
 @pytest.mark.parametrize(
     ("line", "reason", "said"),
     [
-        (b"a ||| b ||| 0-0 ||| x", "field-count", "4 fields, not 2 or 3"),
-        (b"a ||| ||| b ||| 0-0", "field-count", "4 fields, not 2 or 3"),
-        (b"a b 0-0", "field-count", "1 field, not 2 or 3"),
-        (b"a||| b", "field-count", "'a|||': `|||` needs a space on each side"),
-        (b"a ||| b|||0-0", "field-count", "'b|||0-0': `|||` needs a space on each side"),
-        (b"a ||| b |||0-0", "field-count", "'|||0-0': `|||` needs a space on each side"),
-        (b"a|||b|||0-0", "field-count", "'a|||b|||0-0': `|||` needs a space on each side"),
+        (b"a ||| b ||| 0-0 ||| x", "field-count", "got 4 fields"),
+        (b"a ||| ||| b ||| 0-0", "field-count", "got 4 fields"),
+        (b"a b 0-0", "field-count", "got 1 field"),
+        (b"a||| b", "field-count", "'a|||': `|||` must have a space on each side"),
+        (b"a ||| b|||0-0", "field-count", "'b|||0-0': `|||` must have a space on each side"),
+        (b"a ||| b |||0-0", "field-count", "'|||0-0': `|||` must have a space on each side"),
+        (b"a|||b|||0-0", "field-count", "'a|||b|||0-0': `|||` must have a space on each side"),
         (b"", "empty-line", "empty"),
         (b" \t ", "empty-line", "empty"),
         (b"||| b ||| 0-0", "empty-side", "source side has no tokens"),
         (b"a |||  ||| 0-0", "empty-side", "target side has no tokens"),
         (b"a b ||| c ||| 0-0 2-0", "link-out-of-range", "'2-0'"),
         (b"a b ||| c ||| 0-0 1-1", "link-out-of-range", "target side 1"),
-        (b"a b ||| c ||| 0-0 1", "malformed-link", "'1' is no link"),
-        (b"a b ||| c ||| 0-0 1p0", "malformed-link", "'1p0' is no link"),
-        (b"a b ||| c ||| 0--0", "malformed-link", "'0--0' is no link"),
-        ("a b ||| c ||| ٠-0".encode(), "malformed-link", "'٠-0' is no link"),
+        (b"a b ||| c ||| 0-0 1", "malformed-link", "'1' is not a link"),
+        (b"a b ||| c ||| 0-0 1p0", "malformed-link", "'1p0' is not a link"),
+        (b"a b ||| c ||| 0--0", "malformed-link", "'0--0' is not a link"),
+        ("a b ||| c ||| ٠-0".encode(), "malformed-link", "'٠-0' is not a link"),
         (b"a \xff ||| c ||| 0-0", "invalid-utf8", "byte 0xff at offset 2"),
         (b"a \xed\xa0\x80 ||| c ||| 0-0", "invalid-utf8", "byte 0xed"),
         (b"a\0 ||| c ||| 0-0", "nul-byte", "offset 1"),
         (b"a\rb ||| c ||| 0-0", "line-break", "line break"),
-        (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, this store takes at most 8"),
+        (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, the limit of this store is 8"),
     ],
 )  # fmt: skip
 def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
@@ -207,8 +207,8 @@ def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
         ('{"source": "a"', "malformed-json", "not JSON"),
         ('["a", "b", "0-0"]', "malformed-json", "not a JSON object"),
         ('{"source": "a", "alignment": ""}', "missing-field", "'target'"),
-        ('{"source": ["a"], "target": "b", "alignment": ""}', "wrong-type", "'source' is list"),
-        ('{"source": "a", "target": null}', "wrong-type", "'target' is NoneType"),
+        ('{"source": ["a"], "target": "b", "alignment": ""}', "wrong-type", "'source' must be a string, got list"),
+        ('{"source": "a", "target": null}', "wrong-type", "'target' must be a string, got NoneType"),
         ('{"source": "a", "target": "b", "alignment": [[0]]}', "malformed-link", "entry 0"),
         ('{"source": "a", "target": "b", "alignment": [[0, 0], [0, -1]]}', "malformed-link", "entry 1"),
         ('{"source": "a", "target": "b", "alignment": [[true, false]]}', "malformed-link", "entry 0"),
@@ -216,7 +216,11 @@ def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
         ('{"source": "a\\nb", "target": "b", "alignment": ""}', "line-break", "'source'"),
         ('{"source": "a", "target": "b\\u0000", "alignment": ""}', "nul-byte", "target"),
         ('{"source": "a", "target": "\\udc00", "alignment": ""}', "wrong-type", "surrogate"),
-        ('{"source": "a", "target": "b", "alignment": "", "id": 1.5}', "wrong-type", "'id' is float"),
+        (
+            '{"source": "a", "target": "b", "alignment": "", "id": 1.5}',
+            "wrong-type",
+            "'id' must be a string, got float",
+        ),
         ('{"source": "a", "target": "b", "alignment": "", "id": ""}', "wrong-type", "'id' is empty"),
         ('{"source": "a", "target": "b", "alignment": "", "id": "\\u0000"}', "nul-byte", "'id'"),
         ('{"source": "a", "target": "b", "fixed": [[0, 1]]}', "link-out-of-range", "0-1"),
@@ -226,8 +230,8 @@ def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
             "both fixed and",
         ),
         ('{"source": "a", "target": "b", "forbidden": [[0, 0, 0]]}', "malformed-link", "forbidden: entry 0"),
-        ('{"source": "a", "target": "b", "forbidden": "0:0"}', "malformed-link", "forbidden: '0:0' is no link"),
-        ('{"source": "a", "target": "b", "fixed": 3}', "wrong-type", "'fixed' is int"),
+        ('{"source": "a", "target": "b", "forbidden": "0:0"}', "malformed-link", "forbidden: '0:0' is not a link"),
+        ('{"source": "a", "target": "b", "fixed": 3}', "wrong-type", "'fixed' must be a string, got int"),
         ("", "empty-line", "empty"),
     ],
 )
@@ -287,5 +291,5 @@ def test_formats_are_recognized_by_their_first_line() -> None:
     assert recognise([b"", b' {"source": 1'], "f") == "jsonl"
     assert recognise([b"a ||| b", b"{}"], "f") == "pipes"
     assert recognise([b"a b\tc"], "f") == recognise([b"a\tc\t0-0"], "f") == "tsv"
-    with pytest.raises(InputError, match="f: line 1 is neither JSON nor"):
+    with pytest.raises(InputError, match="f, line 1: expected JSON"):
         recognise([b"a b c"], "f")

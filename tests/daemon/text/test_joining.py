@@ -124,7 +124,7 @@ def test_a_package_tokenizes_text_without_spaces(monkeypatch: pytest.MonkeyPatch
     name, values, extra, word = PACKAGES[language]
     monkeypatch.setitem(sys.modules, name, None)
     language_of.cache_clear()
-    with pytest.raises(UsageError, match=rf"needs {name.split('.')[0]}: run pip install '\.\[{extra}\]'"):
+    with pytest.raises(UsageError, match=rf"requires {name.split('.')[0]}: run pip install '\.\[{extra}\]'"):
         language_of(language)
     made = types.ModuleType(name)
     vars(made).update(values)

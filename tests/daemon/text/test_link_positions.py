@@ -62,7 +62,7 @@ def test_links_in_range_that_count_split_words_are_detected_by_the_words_they_li
     note = positions.note()
     assert note is not None
     assert note.code == "unicode-spaces"
-    assert f"such as U+{ord(space):04X}: the links count words that are divided at them" in note.text
+    assert f"such as U+{ord(space):04X}: the links count words that are split at these spaces" in note.text
     found = positions.divide(fields)
     assert found.sources[0].startswith(b"10 000 ")
     assert found.targets == fields.targets
@@ -99,7 +99,7 @@ def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     positions.look([fields])
     note = positions.note()
     assert note is not None
-    assert "the links fit words that are divided at them, too" in note.text
+    assert "the links are read as positions of words between spaces and tabs" in note.text
     assert positions.divide(fields) is fields
 
 
@@ -109,7 +109,7 @@ def test_lines_before_the_decision_are_counted_in_the_note() -> None:
     positions.look([columns(corpus(30, divided=True))])
     note = positions.note()
     assert note is not None
-    assert note.text.endswith("so words were divided there, 1 lines before that was known excepted")
+    assert note.text.endswith("so the text was split there, except in the first 1 lines, where this was not known yet")
 
 
 def test_lines_without_links_keep_their_spaces() -> None:

@@ -42,7 +42,7 @@ def write(folder: Path, name: str, pairs: Iterable[tuple[str, ...]], between: st
 def test_escapes_of_the_moses_tokenizer_are_noted(hierogram: Run, tmp_path: Path, escaped: tuple[str, str]) -> None:
     assert codes(hierogram, "ingest", write(tmp_path, "a", [*PAIRS * 50, escaped])) == ["escaped"]
     output = hierogram("ingest", "a").err
-    assert "a: escaped: 1 line has escapes of Moses's tokenizer, such as " in output
+    assert "a: escaped: 1 line has escapes of the Moses tokenizer, such as " in output
 
 
 def test_ampersands_and_entities_within_words_are_not_escapes(hierogram: Run, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_words_in_two_unicode_forms_are_noted(hierogram: Run, tmp_path: Path, wo
     pairs = [(composed, "a"), (other, "a"), ("un chat", "a cat")]
     assert codes(hierogram, "ingest", write(tmp_path, "a", pairs)) == ["not-nfc"]
     output = hierogram("ingest", "a").err
-    assert f"1 word is not in Unicode's form NFC, such as {other!a} (1 also stored in another form" in output
+    assert f"1 word is not in Unicode form NFC, such as {other!a} (1 also stored in another form" in output
 
 
 def test_a_word_whose_other_form_is_in_the_store_is_noted(hierogram: Run, tmp_path: Path) -> None:

@@ -29,14 +29,17 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (OBJECTS, "a: holds JSON objects, not sentences: it is an input of its own: hierogram ingest a"),
-        (PIPED, "a: holds `|||` lines, not sentences: it is an input of its own: hierogram ingest a"),
-        (TMX, "a: holds XML, not sentences: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
-        (TREES, "a: holds trees, not sentences: a treebank is an input of its own, of a store of trees: hierogram ing"),
-        (LINKS, "a: holds links, not sentences: links come third: hierogram ingest SOURCE TARGET ALIGNMENT"),
-        (ARCHIVE, "a: holds a zip archive (as .docx, .xlsx and .odt are), not text: unpack or convert it first"),
-        ("BZ\0\1\nA\0\2\n", "a: holds no text, not sentences: unpack or convert it first"),
-        ("\xff\xfel\0a\0\n\0", "a: holds UTF-16, not sentences: convert it first: iconv -f UTF-16 -t UTF-8 a"),
+        (OBJECTS, "a: expected sentences, got JSON objects: ingest it by itself: hierogram ingest a"),
+        (PIPED, "a: expected sentences, got `|||` lines: ingest it by itself: hierogram ingest a"),
+        (TMX, "a: expected sentences, got XML: ingest a TMX file by itself: hierogram ingest --format tmx a"),
+        (TREES, "a: expected sentences, got trees: ingest a treebank into a store of trees: hierogram ing"),
+        (
+            LINKS,
+            "a: expected sentences, got links: the file of links must be the third: hierogram ingest",
+        ),
+        (ARCHIVE, "a: expected text, got a zip archive (or .docx, .xlsx, .odt): extract or convert it first"),
+        ("BZ\0\1\nA\0\2\n", "a: expected sentences, got binary data: extract or convert it first"),
+        ("\xff\xfel\0a\0\n\0", "a: expected sentences, got UTF-16: convert it first: iconv -f UTF-16 -t UTF-8 a"),
     ],
 )
 def test_a_file_that_is_not_text_is_not_read_as_sentences(
@@ -49,25 +52,25 @@ def test_a_file_that_is_not_text_is_not_read_as_sentences(
 
 @pytest.mark.parametrize("content", [SENTENCES, OBJECTS, PIPED, TREES, ARCHIVE])
 def test_a_file_that_is_not_links_is_not_read_as_links(hierogram: Run, tmp_path: Path, content: str) -> None:
-    assert "c: holds " in refused(hierogram, tmp_path, SENTENCES, SENTENCES, content)
+    assert "c: expected " in refused(hierogram, tmp_path, SENTENCES, SENTENCES, content)
 
 
 def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) -> None:
-    text = "c: empty, while a has lines: parallel files have as many lines each"
+    text = "c: empty, but a is not: parallel files must have the same number of lines"
     assert text in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (TMX, "a: holds XML: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
+        (TMX, "a: contains XML: ingest a TMX file by itself: hierogram ingest --format tmx a"),
         (TREES, "hierogram ingest --trees a"),
-        (LINKS, "a: holds links: links come third"),
-        (ARCHIVE, "a: holds a zip archive"),
-        (SENTENCES, "line 1 is neither JSON nor"),
-        ("le chat||| the cat\n", "a: line 1: `|||` needs a space on each side to separate fields"),
-        ("le chat |||the cat\n", "a: line 1: `|||` needs a space on each side"),
-        ("le chat|||the cat|||0-0 1-1\n", "a: line 1: `|||` needs a space on each side"),
+        (LINKS, "a: contains links: the file of links must be the third"),
+        (ARCHIVE, "a: expected text, got a zip archive"),
+        (SENTENCES, "line 1: expected JSON"),
+        ("le chat||| the cat\n", "a, line 1: `|||` must have a space on each side to separate fields"),
+        ("le chat |||the cat\n", "a, line 1: `|||` must have a space on each side"),
+        ("le chat|||the cat|||0-0 1-1\n", "a, line 1: `|||` must have a space on each side"),
     ],
 )
 def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
@@ -88,7 +91,7 @@ def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, co
     ],
 )
 def test_a_wrong_format_is_reported(hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str) -> None:
-    assert "a: holds " in refused(hierogram, tmp_path, content, options=options)
+    assert "a: expected " in refused(hierogram, tmp_path, content, options=options)
 
 
 def test_sentences_with_similar_punctuation_are_sentences(hierogram: Run, tmp_path: Path) -> None:
@@ -102,7 +105,7 @@ def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) ->
     (tmp_path / "b").write_text("la\tthe\nla maison\n\tthe\nla\tthe\t0-0\tmore\n")
     (tmp_path / "c").write_text("".join(line + "\n" for line in LINES))
     assert "9 pairs stored" in hierogram("ingest", "a.txt").out
-    assert "0 pairs stored, 9 known already" in hierogram("ingest", "c").out
+    assert "0 pairs stored, 9 duplicates" in hierogram("ingest", "c").out
     ran = hierogram("ingest", "b", "--format", "tsv")
-    assert "1 pair stored, 0 known already in the corpus default, 3 lines rejected" in ran.out
-    assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in ran.err
+    assert "1 pair stored, 0 duplicates in the corpus default, 3 lines rejected" in ran.out
+    assert "b:2: field-count: expected source, tab, target [, tab, alignment], got 1 field" in ran.err

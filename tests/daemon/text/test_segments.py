@@ -205,7 +205,7 @@ def test_links_of_missing_words_are_rejected(in_parts: hg.GrammarStore) -> None:
 
 
 def test_words_are_segmented_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
-    with in_parts as store, pytest.raises(hg.UsageError, match="parts already"):
+    with in_parts as store, pytest.raises(hg.UsageError, match="already split into subwords"):
         store.in_parts(tmp_path / "more.db")
 
 

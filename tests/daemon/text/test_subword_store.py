@@ -118,7 +118,7 @@ def test_human_links_of_words_apply_to_their_subwords() -> None:
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
     assert pair.of_tokens(human_links) == parts
     assert pair.known(parts) == human_links
-    with pytest.raises(ValueError, match="beyond the pair's 2 and 2 words"):
+    with pytest.raises(ValueError, match="the pair has 2 and 2 words"):
         pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
     assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
 
@@ -137,7 +137,7 @@ def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
             assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
             known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
             store.set_links({row.id: known})
-            with pytest.raises(hg.InputError, match="beyond the pair's"):
+            with pytest.raises(hg.InputError, match="is out of range"):
                 store.set_links({row.id: KnownLinks(frozenset({(9, 0)}), frozenset())})
             store.add([("tunasoma chai", "we read tea")])
             store.learn(2, threads=1).run()

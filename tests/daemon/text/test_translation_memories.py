@@ -73,14 +73,14 @@ def test_a_text_belongs_to_the_more_specific_of_two_languages() -> None:
 def test_a_unit_with_too_many_pairs_is_rejected() -> None:
     many = [("fr", f"a{k}") for k in range(11)] + [("en", f"b{k}") for k in range(10)]
     [rejected] = read(HEAD + unit(*many) + TAIL, ("fr", "en"))
-    message = "the unit has 11 texts in fr and 10 in en, which make more than 100 pairs: divide it"
+    message = "the unit has 11 texts in fr and 10 in en, which form more than 100 pairs: split it"
     assert rejected[:3] == (1, "line-too-long", message)
 
 
 def test_languages_are_those_of_the_first_unit() -> None:
     text = HEAD + unit(("fr-FR", "la"), ("en", "the")) + unit(("en", "a"), ("fr-FR", "un")) + TAIL
     assert read(text) == [(1, b"la", b"the"), (2, b"un", b"a")]
-    with pytest.raises(InputError, match="say which two with --languages"):
+    with pytest.raises(InputError, match="choose two with --languages"):
         read(HEAD + unit(("fr", "la"), ("en", "the"), ("de", "die")) + TAIL)
 
 
@@ -94,18 +94,18 @@ def test_a_unit_without_a_language_is_rejected() -> None:
     ['<!ENTITY a "b">', '<!ENTITY % a SYSTEM "http://127.0.0.1/x">', '<!ENTITY a SYSTEM "file:///etc/passwd">'],
 )
 def test_entities_are_refused(declaration: str) -> None:
-    with pytest.raises(InputError, match=r"memory\.tmx: declares entities"):
+    with pytest.raises(InputError, match=r"memory\.tmx: entity declarations are not allowed"):
         read(f"<!DOCTYPE tmx [{declaration}]><tmx><body>{unit(('fr', 'la'), ('en', 'the'))}{TAIL}")
 
 
 @pytest.mark.parametrize("document", ["<tmx><body>", "no XML", "<tmx><body></tmx>"])
 def test_damage_is_reported(document: str) -> None:
-    with pytest.raises(InputError, match="is no well-formed XML"):
+    with pytest.raises(InputError, match="invalid XML"):
         read(document)
 
 
 def test_other_xml_is_not_a_translation_memory() -> None:
-    with pytest.raises(InputError, match="its outermost element is <html>"):
+    with pytest.raises(InputError, match="got <html>"):
         read("<html><body/></html>")
 
 

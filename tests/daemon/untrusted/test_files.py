@@ -190,7 +190,7 @@ def test_a_reader_that_is_killed_or_stopped_twice_loses_its_file(store_url: str,
             folder = "done" if times == 1 else "failed"
             assert path_of(daemon.spool / folder, name).exists()
         reason = (daemon.spool / "failed" / f"hit-{signal.SIGSTOP:d}-2.bars.reason").read_text()
-        assert "stood still for 8 s" in reason
+        assert "made no progress for 8 s" in reason
     found = stored_lines(store_url)
     assert len(found) == len(set(found)) == 400_000
 

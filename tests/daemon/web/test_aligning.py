@@ -137,7 +137,7 @@ def test_invalid_pairs_are_refused(client: TestClient, body: object, reason: str
 
 def test_an_untrained_aligner_says_so(reading_client: TestClient) -> None:
     answer = reading_client.post("/v1/align", json={"pairs": [{"source": "la", "target": "the"}]})
-    assert (answer.status_code, "has seen no pair yet" in answer.json()["detail"]) == (409, True)
+    assert (answer.status_code, "has not seen any pairs yet" in answer.json()["detail"]) == (409, True)
 
 
 def test_texts_are_tokenized_like_the_store(store_url: str, connect: Connect) -> None:

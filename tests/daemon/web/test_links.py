@@ -34,7 +34,7 @@ def test_delayed_corrections_are_noted(learned: Store, connect: Connect) -> None
     ("body", "status", "reason"),
     [
         ({"fixed": [[0]]}, 422, "fixed.0"),
-        ({"fixed": [[0, 3]]}, 409, "beyond the pair's 3 and 3 words"),
+        ({"fixed": [[0, 3]]}, 409, "the pair has 3 and 3 words"),
         ({"fixed": [[0, 0]], "forbidden": [[0, 0]]}, 409, "both fixed and forbidden"),
         ({"fixed": "0-0"}, 422, "fixed"),
         ({"sure": []}, 422, "sure"),

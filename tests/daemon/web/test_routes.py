@@ -81,7 +81,7 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
 def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
     answer = empty_client.get("/v1/rules?source=maison")
     assert answer.status_code == 409
-    assert "nothing is learned yet" in answer.json()["detail"]
+    assert "nothing learned yet" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, p
     answer = empty_client.request(method, f"{path}?corpsu=oops", content=body, headers=kind if body else {})
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     problem = answer.json()
-    assert problem["detail"].startswith("there is no query parameter 'corpsu': ")
+    assert problem["detail"].startswith("unknown query parameter 'corpsu': ")
     nearest = {"/v1/pairs": "corpus", "/v1/memory.tmx": "corpus", "/v1/rules": "cursor"}.get(path)
     assert (problem["parameter"], problem["nearest"]) == ("corpsu", nearest)
     assert not any(empty_client.get("/v1/status").json()["store"]["pairs"].values())
@@ -158,15 +158,15 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("sorce=a", "there is no query parameter 'sorce': did you mean 'source'?"),
-        ("Limit=3", "there is no query parameter 'Limit': did you mean 'limit'?"),
+        ("sorce=a", "unknown query parameter 'sorce': did you mean 'source'?"),
+        ("Limit=3", "unknown query parameter 'Limit': did you mean 'limit'?"),
         (
             "x",
-            "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor', "
+            "unknown query parameter 'x': expected 'source', 'target', 'containing', 'limit', 'cursor', "
             "'current_sample'",
         ),
-        ("source=a&source=b", "'source' comes 2 times, but may come once"),
-        ("source=%ff", "the query is not UTF-8, written with % and two digits"),
+        ("source=a&source=b", "the query parameter 'source' is repeated 2 times, but must be given once"),
+        ("source=%ff", "the query must be percent-encoded UTF-8"),
         ("source=a;target=b&", None),
         ("containing=a&containing=b", None),
     ],
@@ -217,7 +217,7 @@ def test_a_missing_pair(empty_client: TestClient, path: str) -> None:
     answer = empty_client.get(path)
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
-        "there is no pair 77: it was withdrawn, or never stored",
+        "pair 77 not found",
     )
 
 
@@ -279,7 +279,7 @@ def test_a_loop_that_stands_still_is_reported(client: TestClient, service: FakeS
     for path in ("/healthz", "/readyz"):
         answer = client.get(path)
         assert answer.status_code == 503
-        assert answer.json()["reasons"] == ["the loop resample has not moved for 61 s (boom)"]
+        assert answer.json()["reasons"] == ["the loop resample has not responded for 61 s (boom)"]
 
 
 def add_unaligned(store: Store, number: int) -> None:
@@ -298,7 +298,7 @@ def test_not_ready(service: FakeService, connect: Connect) -> None:
     assert answer.status_code == 503
     assert answer.json()["reasons"] == [
         "ingest: no space left",
-        "11 pairs wait for sampling, over 10",
+        "11 pairs are waiting for sampling, the limit is 10",
         "the daemon is stopping",
     ]
 
@@ -421,7 +421,7 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     assert status["good"]["path"] == str(made.folder / made.manifest.file)
     assert status["good"]["rules"] == made.manifest.rules
     assert [time[11:19] for time in status["good"]["next_runs"]] == ["03:00:00"] * 3
-    assert "there is no corpus 'missing'" in status["bad"]["error"]
+    assert "corpus 'missing' not found" in status["bad"]["error"]
     metrics = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#")
     assert float(metrics['hierogram_export_last_success_timestamp_seconds{job="good"}']) == pytest.approx(
         time.time(), abs=60
@@ -437,13 +437,13 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     }  # fmt: skip
     assert 'hierogram_export_last_success_timestamp_seconds{job="bad"}' not in metrics
     page = client.get("/now").text
-    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"(?s)<tr.*?</tr>", page.split("On a schedule")[1])]
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"(?s)<tr.*?</tr>", page.split("Scheduled exports")[1])]
     [of_good] = [row for row in rows if " good " in row]
     [of_bad] = [row for row in rows if " bad " in row]
     assert of_good.count("Sun ") >= 3
     assert "unchanged" in of_good
     assert "UTC)" in of_good
-    assert "failed: there is no corpus" in of_bad
+    assert "failed: corpus 'missing' not found" in of_bad
     assert "none yet" in of_bad
     assert [job["state"] for job in client.get("/now.json").json()["jobs"]].count("never") == 1
 

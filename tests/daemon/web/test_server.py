@@ -475,9 +475,9 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     assert taken.loop.address
     port = taken.loop.address[1]
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
-    with pytest.raises(DaemonError, match=f"cannot listen at 127.0.0.1 port {port}"):
+    with pytest.raises(DaemonError, match=f"cannot listen on 127.0.0.1 port {port}"):
         loop.prepare(Configuration(http=HttpConfiguration(port=port)))
-    with pytest.raises(DaemonError, match=f"cannot listen at 127.0.0.1 port {port}"):
+    with pytest.raises(DaemonError, match=f"cannot listen on 127.0.0.1 port {port}"):
         loop.run(threading.Event(), Heartbeat())
 
 

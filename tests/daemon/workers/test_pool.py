@@ -207,5 +207,5 @@ def test_stores_that_cannot_be_distributed_are_refused(tmp_path: Path) -> None:
         learned(f"sqlite:///{tmp_path}/a.db", FakeCluster(), replace(QUICK, model="dirichlet", type_moves=2))
     with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:
         raw_pairs.put(store, raw_pairs.RAW)
-        with pytest.raises(DaemonError, match="grammar is itg"):
+        with pytest.raises(DaemonError, match="grammar of this store is itg"):
             learn(store, sweeps=1, options=LearnOptions(1, chain=shared_chain(FakeCluster())))

@@ -86,7 +86,7 @@ def test_a_cluster_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(ray_cluster._ray, "init", fails)
     monkeypatch.setattr(ray_cluster._ray, "shutdown", lambda: None)
-    with pytest.raises(DaemonError, match=r"does not start on this machine.*no room"):
+    with pytest.raises(DaemonError, match=r"cannot start on this machine.*no room"):
         ray_cluster.start_local(1)
 
 

@@ -132,7 +132,7 @@ def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path
     ran = hierogram("align", "one", "two")
     assert (ran.code, "one has 1 line, two 2 lines" in ran.err) == (3, True)
     ran = hierogram("align", "two", "latin")
-    assert (ran.code, "latin: line 2: byte 1 is not UTF-8" in ran.err) == (3, True)
+    assert (ran.code, "latin, line 2: byte 1 is not UTF-8" in ran.err) == (3, True)
     ran = hierogram("align", "two", "none")
     assert (ran.code, "none: cannot be opened" in ran.err) == (3, True)
     ran = hierogram("align", "two", "two", "-o", "nowhere/out")
@@ -182,11 +182,15 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
         (
             ZERO,
             ONE,
-            "gold: no link names word 0, so words seem to be counted from 1: evaluate --of links-from-1 counts them so",
+            "gold: no link refers to word 0, so words seem to be counted from 1: use evaluate --of links-from-1",
         ),
-        (ONE[1:], ZERO[1:], "links: no link names word 0, so words seem to be counted from 1: subtract 1 from them"),
+        (
+            ONE[1:],
+            ZERO[1:],
+            "links: no link refers to word 0, so words seem to be counted from 1: subtract 1 from all word numbers",
+        ),
         # Links with mistakes, and sentences that are only partly linked.
-        (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link names word 0"),
+        (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link refers to word 0"),
         (ZERO, ZERO, None),
         (ONE[1:], ONE, None),
         # First words without links.
@@ -214,7 +218,7 @@ def test_a_reference_may_count_from_one(hierogram: Run, tmp_path: Path) -> None:
     assert ran.out.startswith("AER 0.0000  precision 1.0000  recall 1.0000")
     assert ran.err == ""
     ran = hierogram("evaluate", "links", "-r", "links", "--of", "links-from-1")
-    assert (ran.code, "links: line 1: '0-0' names word 0, and words are to be counted from 1" in ran.err) == (3, True)
+    assert (ran.code, "links: line 1: '0-0' refers to word 0, but words must be counted from 1" in ran.err) == (3, True)
 
 
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
@@ -224,7 +228,7 @@ def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) ->
     assert output.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
     (tmp_path / "short").write_text("0-0\n")
     ran = hierogram("evaluate", "short", "-r", "gold", "--of", "links")
-    assert (ran.code, "short has too few lines, 1 for the 2 of gold" in ran.err) == (3, True)
+    assert (ran.code, "short has 1 lines, but gold has 2" in ran.err) == (3, True)
     for bad in ("0-0\n0:1\n", "0-0\n0p1\n", "0-0\n-1-1\n"):
         (tmp_path / "bad").write_text(bad)
         ran = hierogram("evaluate", "bad", "-r", "gold", "--of", "links")

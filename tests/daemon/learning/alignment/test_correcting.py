@@ -161,4 +161,4 @@ def test_an_alignment_that_violates_human_links_is_found(store: Store, store_url
     [(alignment,)] = query(store_url, "SELECT given FROM corrections")
     with writing_connection(store.engine) as connection:
         connection.exec_driver_sql(f"UPDATE sentence_pairs SET alignment = '{alignment}' WHERE id = 1")
-    assert any("does not keep to their human links" in problem for problem in verify(store).problems)
+    assert any("contradicts their human links" in problem for problem in verify(store).problems)

@@ -82,7 +82,7 @@ def test_posteriors_are_shares_of_the_samples() -> None:
     [
         (
             Request(model="itg", direction="forward"),
-            "aligns both ways at once, from the pairs alone: leave out --dir",
+            "aligns both directions jointly, without prior counts: leave out --dir",
         ),
     ],
 )
@@ -109,5 +109,5 @@ def test_counts_of_a_store_are_refused() -> None:
 
 
 def test_an_oversized_line_is_named() -> None:
-    with pytest.raises(AlignmentInputError, match="sentence pair 2 has 251 words on its source side"):
+    with pytest.raises(AlignmentInputError, match="sentence pair 2: 251 words on the source side"):
         align(["a", " ".join("a" * 251)], ["x", "y"], ITG)

@@ -85,7 +85,7 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
         ("(S (| (-NONE- *) (V b)) (| (N *) (V b)))", Transformations(), "malformed-tree: word 1, '*', is an empty"),
         ("(S (| (-NONE- *)) (| (X (-NONE- *))))", Transformations(), "empty-side"),
         ("(S (| a) (| (@X a)))", Transformations(), "malformed-tree: label '@X'"),
-        ("(TOP (| a) (| (X a)))", Transformations(), "malformed-tree: a word stands outside every label"),
+        ("(TOP (| a) (| (X a)))", Transformations(), "malformed-tree: a word has no label above it"),
         ("(S (| (N a)) (| (X (N a))))", Transformations(unary=COLLAPSE), "forest-option"),
     ):
         with pytest.raises(RejectionError) as rejection:
@@ -104,10 +104,12 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
         ran = hierogram(*line.replace("sqlite:///forests.db", store_url).split()[1:])
         assert ran.code == 0, (line, ran.err)
         said.append(ran)
-    assert said[0].out.startswith("2 forests stored, 0 known already in the corpus default, 0 lines rejected")
-    assert said[1].out.startswith("1 tree stored, 0 known already in the corpus default, 2 lines rejected")
+    assert said[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")
+    assert said[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
     assert re.search(r"forests.txt:1: malformed-tree: .*beside other children", said[1].err)
-    assert re.search(r"forests.txt:5: malformed-tree: .*'He' stands where another expansion has 'She'", said[1].err)
+    assert re.search(
+        r"forests.txt:5: malformed-tree: .*'He' is in the place of 'She' in another expansion", said[1].err
+    )
     assert "(NP" in said[4].out
     with open_store(store_url) as store:
         rows = store.pairs()
@@ -181,14 +183,14 @@ def test_invalid_lists_are_recorded_with_line_and_reason(store_url: str, tmp_pat
         assert done.reasons == {"malformed-tree": 5, "different-words": 1, "too-long": 1, "nul-byte": 1}
         found = [(line.line, line.message) for line in done.first_rejected]
         expected = [
-            (1, "tree 2 of the list is not of the sentence of tree 1: at word 3 it has 'c', where tree 1 has no more"),
-            (4, "line 6, tree 2 of the list: 1 brackets are not closed, the last of them (S"),
-            (8, "line 9: 'nothing' is neither a tree nor its log-probability"),
-            (14, "the list is announced with 3 trees, but has 1"),
+            (1, "tree 2 of the list has a different sentence: word 3 is 'c', but tree 1 has no more"),
+            (4, "line 6, tree 2 of the list: 1 unclosed bracket, the last is (S"),
+            (8, "line 9: expected a tree or its log-probability, got 'nothing'"),
+            (14, "the header of the list announces 3 trees, got 1"),
             (18, "the list has no trees"),
-            (20, "line 21, tree 2 of the list: label '|' is a sign of the notation of packed forests"),
-            (24, "the tree has 5 words, this store takes at most 4"),
-            (26, "line 26, tree 1 of the list: the tree holds a NUL byte at offset 6"),
+            (20, "line 21, tree 2 of the list: label '|' is reserved by the notation of packed forests"),
+            (24, "the tree has 5 words, the limit of this store is 4"),
+            (26, "line 26, tree 1 of the list: the tree contains a NUL byte at offset 6"),
         ]
         assert [line for line, _ in found] == [line for line, _ in expected][: len(found)]
         for (_, message), (_, start) in zip(found, expected, strict=False):

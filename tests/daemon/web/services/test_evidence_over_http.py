@@ -69,9 +69,9 @@ def test_invalid_requests_are_refused(reading_client: TestClient, query: str, co
     ("query", "says"),
     [
         ("", "source: is missing"),
-        ("source=", "source: is empty: give a sentence"),
-        ("source=%20%E2%80%8B", "source: is empty: give a sentence"),
-        ("source=la%00", "source: has a NUL byte"),
+        ("source=", "source: must contain a word"),
+        ("source=%20%E2%80%8B", "source: must contain a word"),
+        ("source=la%00", "source: must not contain NUL"),
     ],
 )
 def test_an_invalid_sentence_is_explained(reading_client: TestClient, query: str, says: str) -> None:

@@ -38,7 +38,7 @@ def test_a_stored_score(client: TestClient, learned: Store) -> None:
 
 def test_pairs_without_a_score(client: TestClient) -> None:
     waiting = client.get("/v1/pairs/2/score")
-    assert (waiting.status_code, "not scored yet" in waiting.text) == (409, True)
+    assert (waiting.status_code, "not been scored yet" in waiting.text) == (409, True)
     gone = client.get("/v1/pairs/99/score")
     assert (gone.status_code, "no pair 99" in gone.text) == (404, True)
     assert client.get("/v1/pairs/0/score").status_code == 422
