@@ -33,20 +33,23 @@ def demo(
     sweeps: Annotated[int, SWEEPS] = 30,
     output: Annotated[Path, OUTPUT] = DEMO_EXPORT,
     align: Annotated[
-        bool, Option("Leave the hand-made links aside: align, compare with them, learn from that.")
+        bool,
+        Option(
+            "Ignore the manual links: align the pairs, evaluate against the manual links, and learn from the result."
+        ),
     ] = False,
 ) -> None:
-    """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
+    """Learn a grammar of the New Testament. This takes one or two minutes.
 
-    Stores 7,936 pairs of verses with hand-made word alignments in hierogram-demo.db (or the store that --store names),
-    learns, exports, and prints rules. With --align, our aligner makes the links, in a store of its own, and their error
-    rate is printed.
+    Store 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store), learn,
+    export, and print rules. With --align, the pairs are aligned by the aligner in a separate store, and the alignment
+    error rate is printed.
     """
     from hierogram.tools.demo.data import CREDITS, read_verses
 
     # HIEROGRAM_STORE is ignored, because it names the user's own store.
     store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
-    with interruptible("run `hierogram demo` again to go on"):
+    with interruptible("run `hierogram demo` again to continue"):
         verses = list(read_verses())
         print(CREDITS)
         with open_or_make(store) as opened:
@@ -69,9 +72,9 @@ def demo(
 
 def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without_links: bool) -> None:
     done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
-    links = plural(sum(len(verse.links) for verse in verses), "link")
-    with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
-    known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
+    links = plural(sum(len(verse.links) for verse in verses), "manual link")
+    with_links = f"ignoring {links}" if without_links else f"with {links}"
+    known = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
     print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{known}, {with_links}")
 
 
@@ -88,8 +91,8 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
             ours.append(links)
     result = evaluate(gold, ours)
     print(
-        f"  against the links made by hand: AER {result.aer:.3f}, precision {result.precision:.3f}, "
-        f"recall {result.recall:.3f}"
+        f"  compared with the manual links: AER {result.aer:.3f}, precision {result.precision:.3f}, recall "
+        f"{result.recall:.3f}"
     )
 
 
@@ -98,7 +101,7 @@ def _show_rules(opened: "GrammarStore") -> None:
 
     found = most_telling(opened.rules(), _SHOWN_RULES)
     print()
-    print("Learned rules, those used most and surest both ways:")
+    print("Learned rules, the most used and most probable ones:")
     for kind, best in found.items():
         if best:
             print(f"  {kind}")
@@ -109,7 +112,7 @@ def _show_rules(opened: "GrammarStore") -> None:
 
 def _print_how_to_go_on(url: str) -> None:
     print()
-    print("Which English renderings has λόγος, and how often? Ask the store:")
+    print("How is λόγος translated, and how often? Query the store:")
     file = url.removeprefix("sqlite:///")
     exact = "" if file != url else "::numeric"
     query = (

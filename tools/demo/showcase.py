@@ -9,7 +9,7 @@ from hierogram.storage.records import RuleRow
 
 PHRASE = "phrases"
 WORD_ORDER = "word order"
-GAP = "words around a gap"
+GAP = "rules with a gap"
 KINDS = (PHRASE, WORD_ORDER, GAP)
 
 _FEWEST_USES = 2

@@ -231,7 +231,7 @@ def load_draws(path: Path) -> ChainDraws:
                 links = LinkDraws(*of_links, *file["link_times"].tolist())
             return ChainDraws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
     except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
-        raise InputError(f"{path} is not a file written by `hierogram diagnose --draws FILE`: {error}") from error
+        raise InputError(f"{path}: not a file written by `hierogram diagnose --draws FILE`: {error}") from error
 
 
 SweepProgress = Callable[[int, int], None]

@@ -23,22 +23,22 @@ def diagnose(
     context: typer.Context,
     *,
     run: ChainOptions,
-    draws: Annotated[Path | None, Option("File to write all draws to, or, with --load, to read them from.")] = None,
-    load: Annotated[bool, Option("Run no chains: load the draws of --draws.")] = False,
-    plot: Annotated[Path | None, Option("PNG to draw; needs the extra `plot`.")] = None,
+    draws: Annotated[Path | None, Option("Write all draws to FILE, or read them from FILE with --load.")] = None,
+    load: Annotated[bool, Option("Load the draws from --draws instead of running chains.")] = False,
+    plot: Annotated[Path | None, Option("Plot the chains to a PNG file; requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
+    """Check the convergence of several chains. The chains sample pairs of the store.
 
-    Chains begin far apart (all cut, joined, random) and run in memory, by the store's model and schedule; the store is
-    left as it is. Exits with 1 where chains are stuck, drift, or stay apart.
+    Chains start far apart (all cut, joined, random) and run in memory with the model and schedule of the store, which
+    is not changed. Exit with 1 if chains are stuck, drift, or disagree.
     """
     from hierogram.tools.diagnosis.chains import load_draws, run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose as judge
 
     if load:
         if draws is None:
-            raise UsageError("--load reads the draws of a file: name it with --draws FILE")
+            raise UsageError("--load requires --draws FILE")
         taken = load_draws(draws)
     else:
         with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
@@ -55,7 +55,7 @@ def diagnose(
     else:
         _print_diagnosis(found)
     if found.flagged:
-        note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--sweeps)")
+        note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: run them longer (--sweeps)")
         raise typer.Exit(FOUND)
 
 
@@ -75,14 +75,14 @@ def _print_diagnosis(found: "Diagnosis") -> None:
             r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
             sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
-            print("those that agree least:")
+            print("worst agreement:")
             print_table(columns, [format_quantity(one) for one in many.least], numeric=(0, 1, 2, 3))
     for name, shares in found.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
-        print(f"two chains share, {name.replace('_', ' ')}: {parts}")
+        print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
     rate = (
         ""
         if found.ess_per_second is None
-        else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
+        else f", {found.ess_per_second:.1f} effective draws of the log-likelihood per second"
     )
-    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
+    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time spent on diagnosis")

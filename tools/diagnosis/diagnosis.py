@@ -157,7 +157,7 @@ def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise UsageError(f"--plot needs matplotlib: {install_extra('plot')}") from error
+        raise UsageError(f"--plot requires matplotlib: {install_extra('plot')}") from error
     mpl.use("Agg")
     from matplotlib import pyplot
 
@@ -171,7 +171,7 @@ def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
     found = r_hat(chain_draws.draws[len(TOTALS) :])
     panels[-1].hist(found[np.isfinite(found)], bins=40)
     panels[-1].axvline(R_HAT_LIMIT, color="gray", linestyle=":")
-    panels[-1].set_title("R-hat of the watched rules")
+    panels[-1].set_title("R-hat of the monitored rules")
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)

@@ -12,9 +12,9 @@ class ChainOptions:
     """Number, length and data of the chains of a diagnosis."""
 
     chains: Annotated[
-        int, Option("Number of chains, started in turn from cut, joined and random derivations.", min=2)
+        int, Option("Number of chains. They start in turn from cut, joined and random derivations.", min=2)
     ] = 4
     sweeps: Annotated[int, Option("Sweeps per chain after burn-in.", min=8)] = 200
-    pairs: Annotated[int, Option("Number of pairs to use, from the first.", min=1)] = 3_000
+    pairs: Annotated[int, Option("Number of pairs to use, starting with the first.", min=1)] = 3_000
     seed: Seed = 1
     threads: Threads = None

@@ -21,17 +21,17 @@ TABLE, PROMPT, JSON = "table", "prompt", "json"
 @with_options
 def evidence(
     context: typer.Context,
-    sentence: Annotated[str, Option("The sentence, in the source language.", metavar="SENTENCE", positional=True)],
+    sentence: Annotated[str, Option("Sentence in the source language.", metavar="SENTENCE", positional=True)],
     *,
     wanted: EvidenceOptions,
     format: Annotated[
         Literal["table", "prompt", "json"] | None,
-        Option("How to write it: for people, as text ready for a prompt, for programs.", shown=TABLE),
+        Option("Output format: a table, text for a prompt, or JSON.", shown=TABLE),
     ] = None,
     characters: Annotated[
         int | None,
         Option(
-            "With --format prompt: rules and pairs alone, chosen together for what they cover, within this number of "
+            "With --format prompt: print rules and pairs only, chosen together to cover the sentence within N "
             "characters.",
             min=1,
             max=MOST_CHARACTERS,
@@ -40,21 +40,21 @@ def evidence(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a store knows of a sentence: the rules that match it, and the pairs that cover most of it.
+    """Show rules and stored pairs for a sentence. Rules match the sentence, and pairs cover most of it.
 
-    Rules with gaps match too. Nothing is changed, and no daemon is needed.
+    Rules with gaps are included. This works with and without a daemon, and changes nothing.
     """
     from hierogram.daemon.text.texts import pipeline_of
     from hierogram.tools.evidence.budget import within
     from hierogram.tools.evidence.gathering import as_prompt
 
     if as_json and format not in (None, JSON):
-        raise UsageError(f"--json and --format {format} are two ways to write it: give one")
+        raise UsageError(f"--json and --format {format} are mutually exclusive")
     if characters is not None:
         if format != PROMPT:
-            raise UsageError("--characters limits the text of a prompt: give --format prompt, too")
+            raise UsageError("--characters requires --format prompt")
         if chosen := given(context, EvidenceOptions) - {"tokenized"}:
-            raise UsageError(f"--characters limits rules and pairs together: leave out --{min(chosen)}")
+            raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
         wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
         found, texts = opened.evidence(sentence, options=wanted), pipeline_of(opened.settings())
@@ -82,6 +82,6 @@ def _print_evidence(found: "Evidence") -> None:
         entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
         print_table(("dictionary", "source", "target"), entries)
     if not found.rules:
-        note("no rule matches: nothing is learned yet, or no rule has these words")
+        note("no matching rules: nothing learned yet, or no rule contains these words")
     if found.unknown:
-        note(f"words that no stored pair has: {' '.join(found.unknown)}")
+        note(f"words in no stored pair: {' '.join(found.unknown)}")

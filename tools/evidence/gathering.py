@@ -132,13 +132,13 @@ def _words(look: Look, text: str, tokenized: bool) -> list[str]:
     settings = look.settings()
     notation = notation_of(settings.grammar)
     if notation.takes != PAIRS:
-        raise WrongKindError(f"{notation.cannot('give evidence')}: it has sentences of one language")
+        raise WrongKindError(f"{notation.cannot('provide evidence')}: its sentences are monolingual")
     texts = pipeline_of(settings)
     words = (texts.of_words() if tokenized else texts).source.tokens(text).split()
     if not words:
-        raise InputError("the sentence has no word")
+        raise InputError("the sentence has no words")
     if len(words) > MOST_WORDS:
-        raise InputError(f"the sentence has {len(words):,} words: at most {MOST_WORDS} can be looked up")
+        raise InputError(f"the sentence has {len(words):,} words, the limit is {MOST_WORDS}")
     return words
 
 

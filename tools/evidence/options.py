@@ -14,12 +14,17 @@ _RENDERINGS_TO_CHOOSE_FROM = 5
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceOptions:
-    """Bounds of what is reported of a sentence."""
+    """Limits of the evidence for a sentence."""
 
     pairs: Annotated[
-        int, Option("Stored pairs, each chosen for what those before it do not cover.", min=0, max=MOST_PAIRS)
+        int,
+        Option(
+            "Maximum number of stored pairs. Each is chosen for words that the earlier ones do not cover.",
+            min=0,
+            max=MOST_PAIRS,
+        ),
     ] = 5
-    rules: Annotated[int, Option("Rules that match, at most.", min=0, max=MOST_RULES)] = 60
+    rules: Annotated[int, Option("Maximum number of matching rules.", min=0, max=MOST_RULES)] = 60
     renderings: int = 3
     """Maximum number of rules with one source side."""
     tokenized: Tokenized = False

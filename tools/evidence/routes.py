@@ -24,16 +24,16 @@ _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
 
 def _has_word(text: str) -> str:
     if "\0" in text:
-        raise ValueError("has a NUL byte: leave it out")
+        raise ValueError("must not contain NUL")
     if not re.search(f"[^{_UNSEEN}]", text):
-        raise ValueError("is empty: give a sentence, as in source=la")
+        raise ValueError("must contain a word, such as source=la")
     return text
 
 
 # The pattern is only in the OpenAPI document, so that errors have readable messages.
 _Sentence = Annotated[
     str,
-    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="The sentence."),
+    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="Sentence in the source language."),
     AfterValidator(_has_word),
 ]
 _Pairs = Annotated[int, Query(**_DECLARED["pairs"].constraints())]
@@ -50,8 +50,8 @@ def evidence_routes(service: Service) -> APIRouter:
         response_model=Evidence,
         responses={
             200: {"content": {"text/plain": {}}},
-            409: {"description": "The store has sentences of one language."},
-            422: {"description": "The sentence has no word, or too many, or a value is wrong."},
+            409: {"description": "The store is monolingual."},
+            422: {"description": "The sentence has no words or too many words, or a value is invalid."},
         },
     )
     def evidence(
@@ -60,19 +60,19 @@ def evidence_routes(service: Service) -> APIRouter:
         rules: _Rules = EvidenceOptions.rules,
         tokenized: _Tokenized = EvidenceOptions.tokenized,
         format: Annotated[
-            Literal["json", "prompt"], Query(description="JSON, or text that is ready for a prompt.")
+            Literal["json", "prompt"], Query(description="Response format: JSON, or text for a prompt.")
         ] = "json",
         characters: Annotated[
             int | None,
             Query(
                 ge=1,
                 le=MOST_CHARACTERS,
-                description="Text for a prompt, of rules and pairs alone, chosen together for what they cover, within "
-                "this number of characters.",
+                description="Return text for a prompt with rules and pairs only, chosen together to cover the "
+                "sentence within this number of characters.",
             ),
         ] = None,
     ) -> Response:
-        """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
+        """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
             found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
             return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))

@@ -8,11 +8,11 @@ from hierogram.daemon.cli.flags import with_options
 
 @with_options
 def mcp(context: typer.Context) -> None:
-    """Give language models a store as tools, over the Model Context Protocol, on standard input and output.
+    """Serve a store to language models (MCP). Speaks the Model Context Protocol on standard input and output.
 
-    A program that runs models starts it. Over HTTP the same is at `/mcp` of a daemon (`mcp` in [http]). With
-    HIEROGRAM_HTTP__MCP=add in the environment models may store pairs, too, which a daemon of the same store, or
-    `hierogram learn`, learns from; HIEROGRAM_TRANSLATING__LM and others say what is translated with.
+    An MCP client starts this command. A daemon serves the same tools over HTTP at `/mcp` (`mcp` in [http]). The
+    environment variable HIEROGRAM_HTTP__MCP=add also allows models to store pairs, which are learned by a daemon of the
+    same store or by `hierogram learn`. HIEROGRAM_TRANSLATING__LM and similar variables configure translation.
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads

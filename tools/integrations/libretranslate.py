@@ -177,7 +177,7 @@ class _Door:
         if not self._sessions.needed:
             if from_elsewhere(request):
                 # Without a key, any page opened on this machine could send requests and add corrections.
-                raise _RefusalError("the request was made by a page of another site", HTTPStatus.FORBIDDEN)
+                raise _RefusalError("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
         elif not key:
             raise _RefusalError("Please contact the server operator to get an API key")
         elif not right:
@@ -188,7 +188,7 @@ class _Door:
         found = self._translator.languages()
         if not found:
             raise _RefusalError(
-                "the store does not say its languages: hierogram init --languages fr,en",
+                "the languages of the store are unknown: create the store with hierogram init --languages fr,en",
                 HTTPStatus.INTERNAL_SERVER_ERROR,
             )
         return found[0], found[1]
@@ -345,7 +345,7 @@ def libretranslate(
             except Exception as error:
                 made = refused(problem_of(request, error))
                 if made.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
-                    _log.exception("a request of LibreTranslate's protocol failed")
+                    _log.exception("LibreTranslate request failed")
             made.headers.update(cors)
             return made
 

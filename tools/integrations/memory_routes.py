@@ -20,22 +20,27 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
 _LANGUAGES: dict[int | str, dict[str, object]] = {
     404: {"description": "The store has other languages."},
-    409: {"description": "The store has sentences of one language."},
+    409: {"description": "The store is monolingual."},
 }
 
 
 class NearAnswer(BaseModel):
-    """A pair near to a text."""
+    """A stored pair that is similar to a text."""
 
     source: str
     target: str
-    quality: float = Field(description="100 less the edits of characters, in percent of the longer text.")
-    rank: float = Field(description="How much of the text's words the pair has, in percent; rare words count more.")
-    context: str = Field(description="The pair's corpus.")
+    quality: float = Field(
+        description="Similarity in percent: 100 minus the character edits in percent of the longer text."
+    )
+    rank: float = Field(
+        description="Share of the words of the text that the pair contains, in percent. Rare words "
+        "have a higher weight."
+    )
+    context: str = Field(description="Corpus of the pair.")
 
 
 class LanguagesAnswer(BaseModel):
-    """Languages of the memory."""
+    """Languages of the translation memory."""
 
     sourceLanguages: list[str]  # noqa: N815
     targetLanguages: list[str]  # noqa: N815
@@ -44,7 +49,7 @@ class LanguagesAnswer(BaseModel):
 def _dated(time: str) -> str:
     """Return a time that begins with a date. Raises `ValueError` for numbers, which pydantic would parse as seconds."""
     if not _DATE.match(time):
-        raise ValueError("give a date and a time, as 2026-01-31T00:00:00Z")
+        raise ValueError("must be a date and time such as 2026-01-31T00:00:00Z")
     return time
 
 
@@ -54,7 +59,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
     @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
     def languages() -> LanguagesAnswer:
-        """Return the store's languages; none where it does not say which it has."""
+        """Return the languages of the store, or empty lists if they are unknown."""
         codes = [_code(language) for language in _languages(service)]
         return LanguagesAnswer(sourceLanguages=codes[:1], targetLanguages=codes[1:])
 
@@ -62,15 +67,16 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     def unit(
         source: Annotated[str, Path(max_length=40, pattern=_CODE)],
         target: Annotated[str, Path(max_length=40, pattern=_CODE)],
-        text: Annotated[str, Path(max_length=_LONGEST, pattern=r"^[^\x00]*$", description="The text.")],
-        min_similarity: Annotated[float, Query(ge=0, le=100, description="Least quality.")] = 50,
-        max_candidates: Annotated[int, Query(ge=1, le=50, description="Most pairs.")] = 5,
+        text: Annotated[str, Path(max_length=_LONGEST, pattern=r"^[^\x00]*$", description="Text to look up.")],
+        min_similarity: Annotated[float, Query(ge=0, le=100, description="Minimum quality.")] = 50,
+        max_candidates: Annotated[int, Query(ge=1, le=50, description="Maximum number of pairs.")] = 5,
     ) -> list[NearAnswer]:
-        """Return the pairs that are nearest to a text, the best first."""
+        """Return the pairs most similar to a text, best first."""
         own = _languages(service)
         if own and [base(source), base(target)] != [base(code) for code in own]:
             raise ProblemError(
-                HTTPStatus.NOT_FOUND, f"this memory is from {own[0]} into {own[1]}, not from {source} into {target}"
+                HTTPStatus.NOT_FOUND,
+                f"no memory from {source} to {target}: the languages of the store are {own[0]} and {own[1]}",
             )
         found = service.store.nearest(text, min_similarity, max_candidates)
         return [
@@ -87,10 +93,10 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
         corpus: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] = None,
         since: Annotated[
             Annotated[AwareDatetime, BeforeValidator(_dated)] | None,
-            Query(description="Pairs that came since then, as 2026-01-31T00:00:00Z."),
+            Query(description="Return pairs added since this time, such as 2026-01-31T00:00:00Z."),
         ] = None,
     ) -> Response:
-        """Return pairs as a translation memory, TMX 1.4: all, or those of a corpus, or that came since a time."""
+        """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
         _languages(service)
         return Download(downloads, service.store.memory(corpus, since), media_type=_TMX)
 
@@ -104,7 +110,9 @@ def _languages(service: Service) -> tuple[str, ...]:
     """
     notation = service.store.notation()
     if notation.takes != PAIRS:
-        raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('be a memory')}: it has sentences of one language")
+        raise ProblemError(
+            HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
+        )
     return tuple(service.store.settings().languages or ())
 
 

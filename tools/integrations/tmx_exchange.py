@@ -106,7 +106,7 @@ def synchronize(
             elif known is None:
                 wanted[name or pair], written[name or pair] = pair, number
     if not wanted:
-        raise InputError(f"{path}: has no unit in both languages: nothing was changed")
+        raise InputError(f"{path}: no units in both languages; nothing was changed")
     gone: list[int] = []
     kept = 0
     with Reader(store.engine.url) as reader, reader.look() as look:

@@ -36,9 +36,9 @@ def score(
     context: typer.Context,
     files: Annotated[
         list[str] | None,
-        Option("Files to score; the stored pairs, if none.", metavar="[SOURCE TARGET]", positional=True),
+        Option("Files to score; by default, the stored pairs.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
-    pair: Annotated[list[int] | None, Option("Only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    pair: Annotated[list[int] | None, Option("Score only this stored pair; may be repeated.", metavar="NUMBER")] = None,
     doubt: Annotated[
         float | None, Option("Show only pairs with at least this doubt.", metavar="DOUBT", shown="all")
     ] = None,
@@ -47,30 +47,29 @@ def score(
     ] = None,
     misfit: Annotated[
         float | None,
-        Option("Show only pairs with a word whose log-odds of not belonging reach this.", metavar="ODDS", shown="all"),
+        Option("Show only pairs with a misfit of at least these log-odds.", metavar="ODDS", shown="all"),
     ] = None,
     after: Annotated[
-        int, Option("Only pairs, or lines of files, after this one: to go on with.", min=0, metavar="NUMBER")
+        int, Option("Start after this pair or line, to continue an interrupted run.", min=0, metavar="NUMBER")
     ] = 0,
-    keep: Annotated[bool, Option("Have the store keep the scores of its pairs.")] = False,
-    kept: Annotated[bool, Option("Tell the scores that the store keeps, and make none.")] = False,
+    keep: Annotated[bool, Option("Store the scores of the pairs.")] = False,
+    kept: Annotated[bool, Option("Show stored scores instead of computing them.")] = False,
     tokenized: Tokenized = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
+    """Score pairs to find noise. Scores are based on the probability of a pair under the learned grammar.
 
-    Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
-    likely to be noise, and so is one with a word that does not belong. If several of --doubt, --below and --misfit
-    are given, pairs that meet any of them are shown. With --json an object a line as soon as it is known, with the
-    probable links of words, and in little memory. Exits with 1 if a line of a file has no score, as where a side is
-    empty.
+    The counts of a stored pair are subtracted before it is scored. Pairs with little evidence or with a misfit are
+    probably noise. --doubt, --below and --misfit show pairs that match any of them. --json prints one object per line
+    immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be
+    scored, for example because a side is empty.
     """
     if files and (keep or kept):
-        raise UsageError("--keep and --kept are for stored pairs: name no files")
+        raise UsageError("--keep and --kept require stored pairs: leave out the files")
     if keep and kept:
-        raise UsageError("--kept makes no scores that could be kept: give --keep alone")
+        raise UsageError("--keep and --kept are mutually exclusive")
     if files and (len(files) != 2 or pair):
-        raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
+        raise UsageError("expected two files, SOURCE TARGET, or no files and optionally --pair")
 
     def wanted(score: PairScore) -> bool:
         worst = [one.odds for one in (score.source_misfit, score.target_misfit) if one is not None]
@@ -84,7 +83,7 @@ def score(
     rows: list[ScoredPair] = []
     number = unscored = 0
     with (
-        interruptible("what was not told is not scored"),
+        interruptible("pairs not printed are not scored"),
         chosen_store(context) as opened,
         progress("score", "pairs") as shown,
     ):
@@ -115,7 +114,7 @@ def score(
         print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
         note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
-        note(f"hierogram: {plural(unscored, 'line')} without a score")
+        note(f"hierogram: {plural(unscored, 'line')} could not be scored")
         raise typer.Exit(FOUND)
 
 

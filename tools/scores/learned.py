@@ -112,7 +112,7 @@ class Learned:
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
-            raise WrongKindError(f"{store.url}: scores are of stores of synchronous grammars, this one is another")
+            raise WrongKindError(f"{store.url}: scores require a store with a synchronous grammar")
         self.words: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self.last_pair = 0
         self.examples: list[PairRow] = []

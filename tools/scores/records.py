@@ -11,14 +11,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeepOptions(Options):
-    """Options by which the daemon keeps scores of stored pairs."""
+    """Scoring of stored pairs by the daemon."""
 
-    share: Annotated[
-        float, Option("Share of one core that scoring may take; 0: pairs are not scored.", min=0, max=1)
-    ] = 0.05
+    share: Annotated[float, Option("Maximum share of one CPU core for scoring; 0 disables scoring.", min=0, max=1)] = (
+        0.05
+    )
     max_pairs: Annotated[
         int,
-        Option("Stores of more pairs are not scored: what is known of words and rules has to be in memory.", min=0),
+        Option(
+            "Do not score stores of more pairs, because scoring needs statistics of all words and rules in memory.",
+            min=0,
+        ),
     ] = 100_000
     pause_seconds: ClassVar[float] = 60.0
     """Pause between two rounds over all pairs."""

@@ -11,12 +11,12 @@ from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.tools.scores.records import PairScore, score_of
 
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
+_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreAnswer(PairScore):
-    """A pair's score under what was learned when the store stood at `position`; docs/scores.md says what is what."""
+    """Score of a pair under the grammar of the store at `position`; the fields are explained in docs/scores.md."""
 
     pair: int
     position: int
@@ -28,14 +28,16 @@ def score_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["grammar"])
     store = service.store.store
 
-    @router.get("/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}})
+    @router.get(
+        "/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "The pair has not been scored yet."}}
+    )
     def score(pair_id: PairId) -> ScoreAnswer:
-        """Return how probable the pair is under what the store has learned, as the store keeps it."""
+        """Return the stored score of a pair."""
         found = store.scores_by_id([pair_id])
         if not found:
             if store.find_pair(pair_id) is None:
                 raise no_pair(pair_id)
-            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is not scored yet")
+            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has not been scored yet")
         [row] = found
         kept = score_of(row)
         own = {field.name: getattr(kept, field.name) for field in fields(PairScore)}

@@ -87,7 +87,7 @@ class Scorer:
         self._usual = Usual((0.0, 1.0), (0.0, 1.0))
         some: list[PairScore] = []
         for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
-            report("learning which scores are usual", len(some), _SAMPLE)
+            report("computing typical scores", len(some), _SAMPLE)
             some += [one.score for one in self.score_stored(pairs)]
         self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
 
@@ -187,7 +187,7 @@ class Scorer:
         kept, changed = [], []
 
         def go_on() -> None:
-            report("learning which words belong", side, 2)
+            report("computing word statistics", side, 2)
 
         for rows in batches(learned.examples, SCORED_AT_ONCE):
             go_on()
@@ -243,7 +243,7 @@ def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
     if not source or not target:
         return "a side is empty"
     if max(len(source), len(target)) > MOST_WORDS:
-        return f"a side has more than {MOST_WORDS:,} words"
+        return f"a side exceeds {MOST_WORDS:,} words"
     return None
 
 

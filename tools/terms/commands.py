@@ -26,12 +26,11 @@ _SUFFIXES = ", ".join(f".{name}" for name in FORMATS if name != TABLE)
 
 @with_options
 def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> None:
-    """Find terms: words and phrases with a consistent translation, and pairs that translate them differently.
+    """Find terms, words and phrases with a consistent translation. Also finds pairs that translate a term differently.
 
-    Words are counted without case and shown in the case that is most frequent within sentences. The command only
-    reads the store and needs no daemon; pairs must be aligned, but no rules are needed. A glossary (-o terms.glossary)
-    also has single words, and only terms with their usual rendering in 90 % of their pairs; other options override
-    this.
+    Case is ignored; terms are shown in their most frequent case within sentences. Pairs must be aligned, but rules are
+    not required. This works with and without a daemon, and changes nothing. By default, a glossary (-o terms.glossary)
+    also contains single words, and only terms with their usual rendering in 90 % of their pairs.
     """
     from hierogram.daemon.text.texts import pipeline_of, two_languages
 

@@ -558,7 +558,7 @@ def extract_terms(
         settings = snapshot.settings()
         if notation_of(settings.grammar).takes != PAIRS:
             raise WrongKindError(
-                f"{store.url}: term extraction requires bilingual pairs, but this store holds trees of one language"
+                f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )
         view = InWords(settings.bpe_merges)
         words = (

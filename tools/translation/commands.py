@@ -41,32 +41,39 @@ STANDARD = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOutput:
-    """Say what is written of translations."""
+    """Output options of translations."""
 
     output: Annotated[str, OUTPUT] = STANDARD
     best: Annotated[
-        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", min=1)
+        int,
+        Option(
+            "Number of translations per sentence. If it is above 1, lines are `number ||| words ||| features "
+            "||| score`.",
+            min=1,
+        ),
     ] = 1
     text: Annotated[
         bool | None,
         Option(
-            "Text in, text out: words with their spaces, capital letters and tags. With --no-text translations are "
+            "Translate text to text, with its spacing, capital letters and tags. With --no-text, translations are "
             "tokens.",
-            flags=("--text/--no-text",), shown="where text is divided",
+            flags=("--text/--no-text",), shown="if text is tokenized",
         ),
     ] = None  # fmt: skip
-    html: Annotated[bool, Option("FILE is one HTML document, and so is its translation.")] = False
+    html: Annotated[bool, Option("FILE is an HTML document.")] = False
     as_json: AsJson = False
-    alignments: Annotated[
-        Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
-    ] = None
-    svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
+    alignments: Annotated[Path | None, Option("Write word links to FILE, one line per sentence.", metavar="FILE")] = (
+        None
+    )
+    svg: Annotated[Path | None, Option("Draw the derivation of each sentence N to FOLDER/N.svg.", metavar="FOLDER")] = (
+        None
+    )
     threads: Threads = None
 
     def __post_init__(self) -> None:
         """Raise `OptionError` if options contradict each other."""
         if self.html and self.text is False:
-            raise OptionError("html", "translations of HTML are text, and --no-text asks for tokens: give one of them")
+            raise OptionError("html", "cannot be combined with --no-text")
 
     def format(self, usual: str) -> str:
         """Return the text format that these options select, or `usual` by default."""
@@ -83,27 +90,27 @@ def translate(
     files: Annotated[
         list[str] | None,
         Option(
-            "GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
-            "FILE: sentences, one a line; without it, or with -, standard input.",
+            "GRAMMAR: an export of rules, a packed grammar, or a store. Default: the store. FILE: sentences, one per "
+            "line. Default: standard input (-).",
             metavar="[GRAMMAR] [FILE]",
             positional=True,
         ),
     ] = None,
 ) -> None:
-    """Translate sentences with a grammar; translations line for line.
+    """Translate sentences, line by line.
 
-    Sentences are divided into tokens as the grammar's store does it, or by --tokenize; then translations are text
-    again. A line may hold several sentences; an empty one stays empty. Words that no rule translates alone may be
-    passed through. Standard input is translated line by line, with the newest grammar of the store.
+    Sentences are tokenized as in the store of the grammar, or by --tokenize, and translations are detokenized. A line
+    can contain several sentences; empty lines stay empty. Words without a rule are passed through. Standard input is
+    translated line by line, with the newest grammar of the store.
     """
     from hierogram.daemon.library.texts import Decoder
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.text_translator import TOKENS
 
-    with ExitStack() as stack, interruptible("the rest was not translated"):
+    with ExitStack() as stack, interruptible("the remaining lines were not translated"):
         grammar, sentences = grammar_and_sentences(context, files or (), stack)
         if options.tokenized and (wanted.text or wanted.html):
-            raise UsageError("--tokenized says that the text is tokens, --text and --html that it is not: give one")
+            raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
         _tell(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))
@@ -157,13 +164,13 @@ def _tell(decoder: "Decoder") -> None:
     """Print notes on the language model, and on unused rules and weights."""
     grammar = decoder.translator().grammar
     if decoder.resources.store_model is not None:
-        note(f"language model: {decoder.resources.model_name()} (--lm names another)")
+        note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
     elif decoder.resources.options.lm is None:
-        note("no language model: translations are better with one (`hierogram lm` builds it, --lm names it)")
+        note("no language model: translations are better with one (build it with `hierogram lm` and pass --lm)")
     if grammar.circular:
-        note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
+        note(f"left out {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal")
     if grammar.wide:
-        note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
+        note(f"left out {plural(grammar.wide, 'rule')} above --max-scope")
     if unused := decoder.resources.unused(grammar):
         note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
 
@@ -190,7 +197,7 @@ class _Writer:
             try:
                 wanted.svg.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise ExportError(f"{wanted.svg}: cannot be made: {error.strerror or error}") from error
+                raise ExportError(f"{wanted.svg}: cannot be created: {error.strerror or error}") from error
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -203,7 +210,7 @@ class _Writer:
             told = f"in {translation.translation.parts} parts"
             if translation.paragraphs:
                 told = f"{plural(translation.divided, 'sentence')} in parts"
-            note(f"{self._name}: line {number} has {words}: translated {told}")
+            note(f"{self._name}, line {number}: {words}, translated {told}")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
@@ -237,7 +244,7 @@ class _Writer:
         try:
             path.write_text(draw(translation.derivation()), encoding="utf-8")
         except InputError as error:
-            note(f"{self._name}: line {number}: {error}")
+            note(f"{self._name}, line {number}: {error}")
         except OSError as error:
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -251,8 +258,8 @@ def tune(
     files: Annotated[
         list[str] | None,
         Option(
-            "GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
-            "grammar has not learned from; without it, pairs of the store that are held back.",
+            "GRAMMAR: as in `translate`. Default: the store. FILE: sentences to tune on, one per line, not used for "
+            "learning. Default: held-out pairs of the store.",
             metavar="[GRAMMAR] [FILE]",
             positional=True,
         ),
@@ -261,13 +268,13 @@ def tune(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
+    """Tune feature weights for BLEU. Uses pairwise ranking (PRO) and requires scipy (extra `tune`).
 
-    In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
-    Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
-    The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
-    win, the report says so. Without files some pairs of the store are tuned on: they are taken out of a copy of it, and
-    its other pairs make the language model.
+    Each round translates the sentences and trains weights that rank better candidates above worse ones. Sentences and
+    references are tokenized as in the store of the grammar, or by --tokenize. The weights of the best round are
+    written, with the scores of all rounds. --weights sets the starting weights. Without files, some pairs of the store
+    are held out for tuning: they are removed from a copy of the store, and the language model is built from the
+    remaining pairs.
     """
     from hierogram.tools.translation.tuning.tuning import need_scipy
 
@@ -277,10 +284,10 @@ def tune(
     with ExitStack() as stack, interruptible("no weights were written"):
         if files:
             if not reference:
-                raise UsageError("name the references of the sentences, line for line: -r FILE")
+                raise UsageError("FILE requires references: -r FILE")
             grammar, sentences = grammar_and_sentences(context, files, stack, needs_file=True)
         elif options.lm is not None:
-            raise UsageError("--lm goes with a FILE: without one the language model is made of the store's pairs")
+            raise UsageError("--lm requires FILE: without it, the language model is built from the pairs of the store")
         else:
             grammar, sentences = stack.enter_context(chosen_store(context)), None
         tuned = find_weights(
@@ -303,7 +310,7 @@ def tune(
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
     note(f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}")
     if tuned.start_won:
-        note("the starting weights won: no round translated better, so they are what was written")
+        note("no round improved on the starting weights, so these were written")
 
 
 @with_options
@@ -314,27 +321,26 @@ def lm(
     files: Annotated[
         list[str] | None,
         Option(
-            "Text, a sentence a line; gzip and zstd are unpacked. Without a file, or with -, standard input.",
+            "Text with one sentence per line. gzip and zstd are decompressed. Default: standard input (-).",
             metavar="[FILE]...",
             positional=True,
         ),
     ] = None,
     tokenize: Tokenize = None,
     tokenized: Tokenized = False,
-    convert: Annotated[bool, Option("FILE is a language model, ARPA or binary: write it in another form.")] = False,
+    convert: Annotated[bool, Option("Convert FILE, a language model, between the ARPA and the binary format.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate an n-gram language model by interpolated modified Kneser-Ney smoothing.
+    """Estimate an n-gram language model. Uses interpolated modified Kneser-Ney smoothing.
 
-    --output may be given again. A file that ends in .arpa, .gz or .zst is an ARPA file; others have the binary form
-    that decoding maps into memory.
+    --output may be repeated. Files with the suffix .arpa, .gz or .zst are in ARPA format; other files are in the binary
+    format that the decoder maps into memory.
 
-    Tokens are separated by spaces or tabs, where --tokenize or --store does not say what divides text into tokens;
-    empty lines are passed over. <s> and </s> are added, <unk> gets its share.
-    Memory is bounded, whatever the size of the text: what does not fit goes to files beside the output.
+    Text is split at spaces and tabs, or tokenized by --tokenize or as in --store. Empty lines are skipped; <s> and </s>
+    are added. Memory is bounded by --memory; larger data are sorted in files beside the output.
     """
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
-        raise UsageError("--convert takes one FILE, and none of the options of estimation")
+        raise UsageError("--convert requires exactly one FILE, and no options of estimation")
     from hierogram.daemon.library.quality import lm as estimate
     from hierogram.daemon.library.store import open
     from hierogram.tools.translation.language_models.estimation import Report
@@ -352,7 +358,7 @@ def lm(
                 files, output, tokenize=tokenize, tokenized=tokenized, store=store, options=options, advise=note
             )
     for order in report.without_discounts:
-        note(f"the text is too small to estimate the discounts of {order}-grams: they are 0.5, 1 and 1.5")
+        note(f"the text is too small to estimate the discounts of {order}-grams: using 0.5, 1 and 1.5")
     if as_json:
         print_json({"outputs": output, **report._replace(beginning=())._asdict()})
         return

@@ -91,7 +91,7 @@ class Corrections:
         given = GivenPairs([{"source": source, "target": target, "id": own}], origin)
         report = ingest(self._store, given, CORPUS)
         if report.first_rejected:
-            raise InputError(f"it cannot be stored: {report.first_rejected[0].message}")
+            raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
         newest, *older = self._found(text)
         left = [pair.id for pair in older]
         if left:

@@ -13,9 +13,9 @@ from hierogram.tools.translation.tuning.options import EvaluationOptions
 TRANSLATIONS, LINKS, LINKS_FROM_1, TREES = "translations", "links", "links-from-1", "trees"
 _KINDS = {
     TRANSLATIONS: "BLEU, chrF, TER",
-    LINKS: "Pharaoh lines; those of the reference are sure, `i-j`, or possible, `ipj`",
-    LINKS_FROM_1: "the same, with a reference that counts words from 1",
-    TREES: "as EVALB does with COLLINS.prm",
+    LINKS: "Pharaoh lines; links of the reference are sure, `i-j`, or possible, `ipj`",
+    LINKS_FROM_1: "like links, with a reference that counts words from 1",
+    TREES: "bracketing scores of EVALB with COLLINS.prm",
 }
 
 
@@ -25,30 +25,30 @@ def evaluate(
     files: Annotated[
         list[str] | None,
         Option(
-            "Translations, links or trees, line for line; other translations are tested against the first. Without a "
-            "file, or with -, standard input.",
+            "Translations, links or trees, line by line. Further translations are compared with the first. Default, "
+            "or -: standard input.",
             metavar="[FILE]...",
             positional=True,
         ),
     ] = None,
     *,
-    of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS,
+    of: Annotated[str, Option("Content of the files", values=_KINDS)] = TRANSLATIONS,
     options: EvaluationOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Compare translations with references, or links or trees with those made by hand.
+    """Evaluate translations, links or trees. Compares them with references, or with manual links or trees.
 
-    Translations: BLEU, chrF and TER by sacrebleu (extra `evaluate`), whose signatures say how; p is how probable a
-    difference as large as that from the first translation would be by chance, ± half of the 95 % interval. Links:
-    alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
-    exact matches; functional tags and traces of the reference do not count.
+    Translations: BLEU, chrF and TER of sacrebleu (extra `evaluate`), with their signatures. p is the p-value of the
+    difference from the first translation, ± half of the 95 % confidence interval. Links: alignment error rate,
+    precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1 and exact matches, without
+    functional tags and traces.
     """
     files = files_or_input(files, of)
     if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
-        raise UsageError(f"--of {of} takes one FILE and one --reference, and no options of translations")
+        raise UsageError(f"--of {of} requires exactly one FILE and one --reference, and no options of translations")
     if of in (LINKS, LINKS_FROM_1):
         _evaluate_links(reference[0], files[0], of == LINKS_FROM_1, as_json)
     else:

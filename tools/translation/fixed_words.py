@@ -213,13 +213,13 @@ def read_glossary(path: str) -> Glossary:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise InputError(f"{name}: line {number}: is not UTF-8: convert the file first") from error
+            raise InputError(f"{name}, line {number}: not UTF-8: convert the file first") from error
         tokens |= number == 1 and text.strip() == TOKENS_LINE
         fields = text.split("\t")
         is_note = text.startswith("# ") or (text.startswith("#") and len(fields) == 1)
         if not text.strip() or is_note or (number == 1 and text.lower().split() == ["source", "target"]):
             continue
         if len(fields) != 2 or not split_words(fields[0]):
-            raise InputError(f"{name}: line {number}: an entry is words, one tab, and their translation")
+            raise InputError(f"{name}, line {number}: expected words, a tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
     return Glossary({words: tuple(given) for words, given in entries.items()}, tokens=tokens)

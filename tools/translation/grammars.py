@@ -51,10 +51,10 @@ def read_weights(path: str) -> dict[str, float]:
         raise InputError(f"{path}: cannot be read as TOML: {error}") from error
     weights = content.get("weights")
     if not isinstance(weights, dict) or not weights:
-        raise InputError(f"{path}: has no table [weights]")
+        raise InputError(f"{path}: table [weights] not found")
     for name, value in weights.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(f"{path}: the weight of {name} is {value!r}: it has to be a number")
+            raise InputError(f"{path}: the weight of {name} must be a number, got {value!r}")
     return {name: float(value) for name, value in weights.items()}
 
 
@@ -250,7 +250,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             TextLengths(*values["lengths"]),
         )
     except KeyError as error:
-        raise InputError(f"{path}: is damaged: it has no {error}") from error
+        raise InputError(f"{path}: damaged: {error} not found") from error
 
 
 class StoreGrammar:
@@ -268,7 +268,7 @@ class StoreGrammar:
     def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
         notation = notation_of(store.settings().grammar)
         if TRANSLATION not in notation.offers:
-            raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+            raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
         self.grows = LINKS in notation.offers
         """Whether new pairs can be added, which requires rules with links from pairs."""
         self._store = store
@@ -288,7 +288,7 @@ class StoreGrammar:
             give_back()
             seen = self._take(database, "scored")
             if not self._reader.rules:
-                raise InputError("the filters leave no rule: widen them")
+                raise InputError("no rules left after filtering: relax the filters")
             texts = pipeline_of(snapshot.settings())
             sides = _sample(snapshot)
             casings, lengths = _casings(*sides, texts), _lengths(*sides)

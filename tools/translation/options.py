@@ -17,26 +17,26 @@ from hierogram.storage.options import Option, OptionError, Options
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(Options):
-    """Resources and search of the decoder: those of a command, and of the daemon."""
+    """Decoding: grammar, language model, weights and search."""
 
     lm: Annotated[
         str | None,
         Option(
-            "Language model of the target side, ARPA or binary; `none`: translate without one.",
+            "Language model of the target language, ARPA or binary, or `none`.",
             metavar="FILE",
-            shown="built from the store's target side",
+            shown="built from the target side of the store",
         ),
     ] = None
     weights: Annotated[
-        str | None, Option("Weights of features, as `hierogram tune` writes them.", metavar="FILE", shown="built in")
+        str | None, Option("Feature weights written by `hierogram tune`.", metavar="FILE", shown="built in")
     ] = None
     posterior_mean: PosteriorMean = False
     current_sample: CurrentSample = False
     min_count: MinCount = 0.0
     max_scope: Annotated[int, MAX_SCOPE] = 2
-    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", min=0)] = 200
+    pops: Annotated[int, Option("Hypotheses popped per span in cube pruning; 0: exact search.", min=0)] = 200
     glossary: Annotated[
-        str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
+        str | None, Option("Fixed translations, one per line: words, a tab, their translation.", metavar="FILE")
     ] = None
 
     def __post_init__(self) -> None:
@@ -49,30 +49,33 @@ class DecodingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions(DecodingOptions):
-    """Options of translating sentences; `tune` takes the same."""
+    """Options of `translate` and `tune`."""
 
     tokenize: Tokenize = None
     tokenized: Tokenized = False
     format: Annotated[
-        str | None, Option("Format of GRAMMAR, where neither its manifest nor its name says it.", metavar="NAME")
+        str | None,
+        Option("Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix.", metavar="NAME"),
     ] = None
     oov_similarity: Annotated[
         float | None,
         Option(
-            "A word that no rule knows is translated as a known one that has at least this share of its letters; "
-            "0: it is passed through.",
+            "Translate an unknown word like the most similar known word, if they share at least this fraction of "
+            "letters. 0 passes unknown words through.",
             min=0, max=1, shown="0; 0.75 in small stores",
         ),
     ] = None  # fmt: skip
     low_resource: Annotated[
         bool,
         Option(
-            "Without --weights, translate as it suits stores of a few thousand pairs; always so in parts of words.",
+            "Without --weights, use settings for stores of a few thousand pairs. Always on in stores of subwords.",
         ),
     ] = False
-    markup: Annotated[bool, Option('The text holds markup: <np translation="the house">la maison</np>.')] = False
+    markup: Annotated[bool, Option('The text contains markup such as <np translation="the house">la maison</np>.')] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         DecodingOptions.__post_init__(self)
         if self.tokenize is not None and self.tokenized:
-            raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")
+            raise OptionError("tokenize", "cannot be combined with --tokenized")

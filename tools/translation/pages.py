@@ -61,7 +61,7 @@ def translation_routes(
     @router.get("/translate")
     @router.get("/translate.json")
     async def translate_page(request: Request) -> Response:
-        """A box to translate in; with a text, its translation."""
+        """Return the translation form, with the translation of a given text."""
         given = texts(request, "q", "corrected")
         typed = given.get("q", "")
         content: dict[str, Any] = {
@@ -80,7 +80,7 @@ def translation_routes(
             "_near": address("/translate/near", q=typed),
         }
         if len(typed) > MOST_LETTERS:
-            content["_trouble"] = f"a text has {MOST_LETTERS:,} letters at most, and this one {len(typed):,}"
+            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MOST_LETTERS:,}"
         elif typed.strip():
             try:
                 content |= await threads.translations.run(lambda: translated(typed), request)
@@ -108,7 +108,7 @@ def translation_routes(
     @router.get("/translate/near")
     @router.get("/translate/near.json")
     def near_pairs(request: Request) -> Response:
-        """Stored pairs that are most like a text."""
+        """Return the stored pairs most similar to a text."""
         # Imported here because translating does not need it.
         from hierogram.tools.evidence.gathering import gather
         from hierogram.tools.evidence.options import EvidenceOptions
@@ -128,7 +128,7 @@ def translation_routes(
 
     @router.post(_CORRECT)
     async def correct(request: Request) -> Response:
-        """Stores a text and its translation as a pair."""
+        """Store a corrected translation as a pair."""
         values = await form_values(request)
         ours(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))

@@ -36,8 +36,8 @@ def check_amount(texts: Sequence[str], translations: int) -> None:
     characters = sum(map(len, texts))
     if characters * translations > MOST_TRANSLATED:
         raise InputError(
-            f"{translations} translations of {characters:,} characters are too much: the product must be <= "
-            f"{MOST_TRANSLATED:,}: divide the request"
+            f"{translations} translations of {characters:,} characters exceed the limit: the product must be <= "
+            f"{MOST_TRANSLATED:,}: split the request"
         )
 
 

@@ -18,11 +18,11 @@ MOST_BEST = 100
 _MOST_BYTES = 1 << 22
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
-    409: {"description": "Nothing is learned yet, or the store's rules have one side."},
+    409: {"description": "Nothing learned yet, or the rules of the store do not have two sides."},
     413: {"description": "The body is too large."},
-    415: {"description": "The body is not called JSON."},
-    422: {"description": "The body or a parameter is wrong, or too much is asked for at once."},
-    504: {"description": "It takes too long: ask for less at once."},
+    415: {"description": "The content type is not JSON."},
+    422: {"description": "The body or a parameter is invalid, or the request is too large."},
+    504: {"description": "The request takes too long. Send a smaller request."},
 }
 
 
@@ -32,22 +32,24 @@ class TranslateBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
-        max_length=MOST_SENTENCES, description="Sentences, or texts of several, with line ends as they are."
+        max_length=MOST_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
     )
     format: Literal["text", "html", "tokens"] | None = Field(
         default=None,
-        description="`text` or `html`, which is what translations are, too; with `tokens` these are tokens. By default "
-        "`text` where the store divides text, else `tokens`.",
+        description="Format of sentences and translations. With `tokens`, translations are tokens. Default: `text` if "
+        "the store tokenizes text, else `tokens`.",
     )
     tokenized: bool = Field(
-        default=False, description="The sentences are tokens separated by spaces: leave them as they are."
+        default=False, description="Whether the sentences are already tokenized, with tokens separated by spaces."
     )
-    markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
+    markup: bool = Field(
+        default=False, description='Whether the sentences contain markup such as `<np translation="…">words</np>`.'
+    )
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "TranslateBody":
         if self.tokenized and self.format not in (None, "tokens"):
-            raise ValueError(f"tokenized says that sentences are tokens, format that they are {self.format}: give one")
+            raise ValueError(f"tokenized cannot be combined with format {self.format}")
         return self
 
 
@@ -55,32 +57,32 @@ class CandidateAnswer(BaseModel):
     """One translation of a sentence."""
 
     translation: str
-    tokens: str = Field(description="The same as tokens separated by spaces.")
+    tokens: str = Field(description="The translation as tokens separated by spaces.")
     score: float
-    features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
+    features: dict[str, float] = Field(description="Nonzero features. The score is their weighted sum.")
     alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target tokens.")
-    derivation: list[RuleUse] = Field(description="Rules, top-down in source order.")
+    derivation: list[RuleUse] = Field(description="Rules of the derivation, top-down in source order.")
 
 
 class SentenceAnswer(BaseModel):
     """A sentence and its translations."""
 
     source: str
-    translation: str = Field(
-        description="The best one, or what people corrected it to; empty where the sentence has no words."
+    translation: str = Field(description="The best translation, or its correction. Empty if the sentence has no words.")
+    corrected: bool = Field(
+        description="Whether the translation is a stored correction. The candidates do not depend on it."
     )
-    corrected: bool = Field(description="Whether somebody corrected the translation; the candidates are by the rules.")
     tokens: str = Field(description="The sentence as tokens separated by spaces.")
-    parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
+    parts: int = Field(description="Number of parts in which the sentence was translated. Long sentences are split.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
 
 
 class TranslateAnswer(BaseModel):
     """Translations, in the order of the sentences."""
 
-    position: int = Field(description="Store position of the grammar that was used.")
+    position: int = Field(description="Position of the store whose grammar was used.")
     sentences: list[SentenceAnswer]
-    advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
+    advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
 
 
 def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
@@ -114,9 +116,9 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
     )
     async def translate(
         request: Request,
-        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
+        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Number of translations per sentence.")] = 1,
     ) -> Response:
-        """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
+        """Translate sentences with the current grammar, which follows the daemon's learning within seconds."""
         body = await read_json(request, TranslateBody, _MOST_BYTES)
         check_amount(body.sentences, best)
         return JSONResponse(await pool.run(lambda: work(body, best), request))

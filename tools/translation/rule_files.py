@@ -73,10 +73,10 @@ LAYOUTS = {
 }
 TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
-    NO_FIELDS: "a rule has a source side, a target side and values, with ||| between them",
-    NO_NUMBER: "a feature's value is not a number",
-    NO_NAME: "features of this format are Name=value",
-    NO_LINK: "links are pairs of positions, i-j",
+    NO_FIELDS: "expected source side, target side and values, separated by |||",
+    NO_NUMBER: "the value of a feature is not a number",
+    NO_NAME: "expected features such as Name=value",
+    NO_LINK: "expected links such as i-j",
 }
 _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
 _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
@@ -154,7 +154,7 @@ class RuleReader:
                 raise self._fault(int(self._cursor[LINE]), _FAULTS[outcome])
 
     def _fault(self, line: int, reason: str) -> InputError:
-        return InputError(f"{self.name}: line {line}: {reason}")
+        return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
         """Return the rules, with `values` float64[rules, names] if their lines have no values.
@@ -172,7 +172,7 @@ class RuleReader:
         if fault >= 0:
             raise self._fault(
                 int(rules.line[fault]),
-                "its nonterminals or links do not fit: each nonterminal stands once on each side",
+                "the nonterminals or links do not match: each nonterminal must occur once on each side",
             )
         return WordedRules(columns, source_words, target_words, names)
 
@@ -196,7 +196,7 @@ class RuleReader:
                 if len(numbers) > len(words):
                     words.append(word)
             if match and match[1] != "X":
-                raise InputError(f"{self.name}: nonterminal {spelled} is not supported: X is the only one")
+                raise InputError(f"{self.name}: nonterminal {spelled} is not supported: expected X")
         return meanings, words
 
     def _word(self, spelled: str) -> str:
@@ -259,7 +259,7 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
         try:
             manifest = read_manifest(path / MANIFEST)
         except ExportError as error:
-            raise InputError(f"{path}: is a folder without an export: {error}") from error
+            raise InputError(f"{path}: no export in this folder: {error}") from error
         path = path / str(manifest.get("file", ""))
     elif manifest_path(path).exists():
         manifest = read_manifest(manifest_path(path))
@@ -267,12 +267,12 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
     named = format or manifest.get("format") or (promised.name if promised else None)
     if named is None:
         raise InputError(
-            f"{path}: neither a manifest nor the name says what format this is: give --format, or end the name "
-            f"in {', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
+            f"{path}: unknown format: use --format, or a suffix among "
+            f"{', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
         )
     if named not in (*LAYOUTS, *TABLES):
         known = ", ".join((*LAYOUTS, *TABLES))
-        raise InputError(f"{path}: {named} is not a format of translation rules; there are {known}")
+        raise InputError(f"{path}: {named} is not a format of translation rules: expected {known}")
     names = tuple(manifest.get("features") or FORMATS[named].features)
     with open_lines(str(path)) as file:
         if named in TABLES:
@@ -301,7 +301,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress
             there = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
             for column in _COLUMNS[:2]:
                 if column not in there:
-                    raise InputError(f"{file}: has no column {column}: is it a table of rules?")
+                    raise InputError(f"{file}: column {column} not found: not a table of rules")
             names = tuple(name for name in names if name in there)
             reader = RuleReader(str(file), format, names, TABBED)
             # Write lines in the layout `TABBED`.

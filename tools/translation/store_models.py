@@ -79,9 +79,9 @@ def model_of_store(store: Store, classes: bool, shown: Progress, known: StoreMod
             path = cache_folder() / "language-models" / f"{digest}.lm"
             model = _kept(path, shown) or _built(text, path, classes, shown)
     except (DaemonError, OSError) as error:
-        _log.warning("no language model of the store's target side could be built: %s", error)
+        _log.warning("cannot build a language model of the target side of the store: %s", error)
         return None
-    _log.info("translating with a language model of %s target sentences of the store", f"{sentences:,}")
+    _log.info("using a language model of %s target sentences of the store", f"{sentences:,}")
     return StoreModel(model, sentences, digest)
 
 

@@ -196,7 +196,7 @@ def approximate(
             if isinstance(node, Tree) and (node is fragment or not node.children):
                 interning.labels.setdefault(node.label, len(interning.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
-        raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
+        raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
     prior_of = {**estimate_priors(grammar), **(priors or {})}
     p0 = _Base(_base_probabilities(grammar, base), prior_of)
     whole = dict.fromkeys(interning.labels, 0.0)

@@ -25,18 +25,18 @@ def parse(
     files: Annotated[
         list[str] | None,
         Option(
-            "GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
-            "the store. FILE: sentences, one a line; without it, or with -, standard input.",
+            "GRAMMAR: a file of fragments and counts, with lines such as `(NP (DT the) (NN)) ||| 17`, or a store of "
+            "trees. Default: the store. FILE: sentences, one per line. Default: standard input (-).",
             metavar="[GRAMMAR] [FILE]",
             positional=True,
         ),
     ] = None,
     output: Annotated[str, OUTPUT] = STANDARD,
 ) -> None:
-    """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
+    """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
-    Tokens are separated by spaces. Words that the grammar does not know are parsed as their class. A sentence without
-    a parse gets a flat tree, and an empty line stays empty.
+    Tokens are separated by spaces. Unknown words are parsed as their class. A sentence without a parse gets a flat
+    tree; empty lines stay empty.
     """
     from hierogram.daemon.library.texts import parse as find_trees
     from hierogram.daemon.text.lines import read_sentences, write_lines
@@ -46,17 +46,17 @@ def parse(
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
             note(
-                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
-                f"smoothing with {PCFG} (--base names another)"
+                f"{grammar}: the base distribution of a grammar file is unknown: smoothing with {PCFG} (use --base "
+                "for another)"
             )
         shown = stack.enter_context(progress("parse", "sentences"))
         parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
         flat = [number for number, one in enumerate(parsed, 1) if not one.found]
         for number in flat:
-            note(f"{sentences}: line {number}: no parse: its tree is flat")
+            note(f"{sentences}, line {number}: no parse: the output is a flat tree")
         trees = [one.tree for one in parsed]
         if output == STANDARD:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
         write_lines(Path(output), trees)
-    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} of them without a parse")
+    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} without a parse")

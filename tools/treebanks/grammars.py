@@ -68,7 +68,7 @@ def node_production(node: Tree) -> Production:
     """Return the production at a node. Raises `InputError` if a word has siblings."""
     words = sum(isinstance(child, str) for child in node.children)
     if words and len(node.children) > 1:
-        raise InputError(f"({node.label} …) has a word with siblings: put a label over each word")
+        raise InputError(f"({node.label} …) has a word with siblings: add a label above each word")
     return node.label, tuple(child if isinstance(child, str) else child.label for child in node.children), words > 0
 
 
@@ -84,7 +84,7 @@ def read_grammar(path: str) -> TreeGrammar:
         try:
             fragment, count = _fragment(line)
         except RejectionError as rejection:
-            raise InputError(f"{name}: line {number}: {rejection.message}") from rejection
+            raise InputError(f"{name}, line {number}: {rejection.message}") from rejection
         if count > 0:
             key = str(fragment)
             counts[key] = (fragment, counts.get(key, (fragment, 0.0))[1] + count)
@@ -136,7 +136,7 @@ def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, d
         with store.snapshot() as snapshot:
             grammar = _read_rules(snapshot.iterate_all_rule_rows(), current_sample)
         if not grammar.fragments:
-            raise InputError(f"{store.url}: the store is not trained: run `hierogram --store {store.url} learn`")
+            raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
         how = treebank.how if treebank else Transformations()
         return grammar, priors, how, store.settings().base

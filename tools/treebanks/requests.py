@@ -37,7 +37,7 @@ class ParseRequest:
         Option(
             "Base distribution for smoothing fragments",
             values=BASES,
-            shown="that used in training; pcfg for a file",
+            shown="as in training; pcfg for a file",
         ),
     ] = None
     seed: Seed = 1

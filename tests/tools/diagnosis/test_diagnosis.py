@@ -46,14 +46,14 @@ def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> No
     again = json.loads(hierogram("diagnose", "--load", "--draws", "kept.npz", "--json").out)
     assert {**again, "overhead": 0} == {**found, "overhead": 0}
     shown = hierogram("diagnose", "--load", "--draws", "kept.npz").out
-    assert "two chains share, means" in shown
+    assert "overlap of two chains, means" in shown
     assert "log_likelihood" in shown
 
 
 def test_invalid_diagnosis_requests_are_rejected(hierogram: Run, tmp_path: Path) -> None:
-    assert "name it with --draws" in hierogram("diagnose", "--load").err
+    assert "--load requires --draws" in hierogram("diagnose", "--load").err
     (tmp_path / "no.npz").write_text("nothing")
-    assert "no.npz is not a file written by" in hierogram("diagnose", "--load", "--draws", "no.npz").err
+    assert "no.npz: not a file written by" in hierogram("diagnose", "--load", "--draws", "no.npz").err
     assert hierogram("init").code == 0
     assert "no aligned pairs" in hierogram("diagnose").err
     with pytest.raises(InputError, match="not a file written by"):

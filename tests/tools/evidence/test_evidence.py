@@ -49,4 +49,4 @@ def test_errors(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2
     bounded = ("--store", learned_url, "evidence", "la", "--characters", "9")
     assert "--format prompt" in hierogram(*bounded).err
-    assert "leave out --pairs" in hierogram(*bounded, "--format", "prompt", "--pairs", "3").err
+    assert "--pairs are mutually exclusive" in hierogram(*bounded, "--format", "prompt", "--pairs", "3").err

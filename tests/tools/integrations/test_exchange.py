@@ -149,7 +149,7 @@ def test_an_export_with_any_characters_is_well_formed(tmp_path: Path, odd: str) 
 
 def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
     path = memory(tmp_path / "m.tmx", FIRST)
-    for done in ("0 as they were, 0 withdrawn", "2 as they were, 0 withdrawn"):
+    for done in ("0 unchanged, 0 withdrawn", "2 unchanged, 0 withdrawn"):
         found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--format", "memory")
         assert (found.code, done in found.err) == (0, True)
     assert hierogram("--store", opened.url, "ingest", str(path), "--format", "memory", "--dictionary").code == 2

@@ -161,7 +161,7 @@ def test_invalid_json_is_reported(api_client: TestClient) -> None:
 def test_a_store_that_has_not_learned_fails_like_libretranslate(store: Store, connect: Connect) -> None:
     client = connect(FakeService(store), libretranslate=True)
     answer = client.post("/translate", json={"q": "la", **FR_EN})
-    assert (answer.status_code, "does not say its languages" in answer.json()["error"]) == (500, True)
+    assert (answer.status_code, "languages of the store are unknown" in answer.json()["error"]) == (500, True)
 
 
 def test_the_rate_limit_has_its_error_message(french: Store, connect: Connect) -> None:

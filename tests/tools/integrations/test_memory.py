@@ -85,5 +85,5 @@ def test_pairs_are_exported_as_a_translation_memory(opened: hg.GrammarStore, con
     assert (answer.headers["content-type"], answer.text.count("<tu ")) == ("application/x-tmx+xml", 3)
     assert client.get("/v1/memory.tmx?since=2999-01-01T00:00:00Z").text.count("<tu ") == 0
     wrong = client.get("/v1/memory.tmx?since=yesterday")
-    detail = "query.since: give a date and a time, as 2026-01-31T00:00:00Z"
+    detail = "query.since: must be a date and time such as 2026-01-31T00:00:00Z"
     assert (wrong.status_code, wrong.json()["detail"]) == (422, detail)

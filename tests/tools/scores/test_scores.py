@@ -224,7 +224,7 @@ def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
     assert [(number, score is None, problem) for number, _, _, score, problem in told] == [
         (7, True, "a side is empty"),
         (8, False, None),
-        (9, True, "a side has more than 1,000 words"),
+        (9, True, "a side exceeds 1,000 words"),
         (10, True, "a side is empty"),
     ]
 

@@ -163,7 +163,7 @@ def test_extraction_fails_for_stores_without_bilingual_links(store: Store, tmp_p
         extract_terms(store, TermOptions())
     with (
         open_store(f"sqlite:///{tmp_path}/trees.db", create=True, settings=Settings(grammar="trees")) as trees,
-        pytest.raises(WrongKindError, match="holds trees of one language"),
+        pytest.raises(WrongKindError, match="contains monolingual trees"),
     ):
         extract_terms(trees, TermOptions())
     put(store, [("un", "one", "0-0")], tmp_path)

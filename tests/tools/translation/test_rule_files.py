@@ -108,7 +108,7 @@ def test_a_grammar_with_nonterminals_other_than_x_is_refused(tmp_path: Path, nam
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("[X] ||| la", "a rule has a source side"),
+        ("[X] ||| la", "expected source side"),
         ("[X] ||| la ||| the ||| Own=x", "not a number"),
         ("[X] ||| la ||| the ||| 0.5", "Name=value"),
         ("[X] ||| la ||| the ||| Own=1 ||| 0:0", "i-j"),
@@ -142,7 +142,7 @@ def test_many_rules_are_read(tmp_path: Path) -> None:
 def test_a_file_of_unknown_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.txt"
     path.write_text("[X] ||| a ||| b ||| Own=1\n")
-    with pytest.raises(InputError, match="give --format"):
+    with pytest.raises(InputError, match="use --format"):
         read(path)
     assert len(read(path, "cdec").columns.features) == 1
     with pytest.raises(InputError, match="is not a format of translation rules"):

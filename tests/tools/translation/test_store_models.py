@@ -106,13 +106,13 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
     learned: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_arguments, **_options):
-        raise ExportError("no room to work in")
+        raise ExportError("cannot create temporary files")
 
     monkeypatch.setattr(store_models, "estimate", fail)
     follower = Follower(learned, equip(TranslateOptions()))
     assert follower.now()[0].translate("la maison").text
     assert follower.resources.model is None
-    assert "could be built: no room to work in" in caplog.text
+    assert "of the store: cannot create temporary files" in caplog.text
 
 
 @pytest.mark.database("sqlite")
@@ -136,7 +136,7 @@ def test_every_interface_names_its_language_model(
     learned_url: str, hierogram: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "text").write_text("la maison\n")
-    message = "language model: 9 target sentences of the store (--lm names another)"
+    message = "language model: 9 target sentences of the store (use --lm for another)"
     assert message in hierogram("--store", learned_url, "translate", "text").err
     assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", "none").err
     lm = str(lm_file(tmp_path))
@@ -146,5 +146,5 @@ def test_every_interface_names_its_language_model(
     with hg.open(learned_url) as store, caplog.at_level("INFO"):
         assert hg.Decoder(store).resources.store_model is not None
         assert hg.Decoder(store, lm="none").resources.model is None
-        assert "translating with a language model of 9 target sentences" in caplog.text
+        assert "using a language model of 9 target sentences" in caplog.text
         assert store.translate("la maison").candidates[0].features["lm"] < 0

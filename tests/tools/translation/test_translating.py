@@ -80,7 +80,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     fixed = made.translator(made.grammar(str(grammar_file(tmp_path))))
     assert fixed.translate("la maison").text == "the White House"
     path.write_text("la\tthe\nmaison\n")
-    with pytest.raises(InputError, match=r"glossary\.tsv: line 2: an entry is"):
+    with pytest.raises(InputError, match=r"glossary\.tsv, line 2: expected words"):
         read_glossary(str(path))
 
 

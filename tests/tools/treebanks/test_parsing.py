@@ -363,10 +363,10 @@ def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("(NP (NN)", "1 brackets are not closed"),
+        ("(NP (NN)", "1 unclosed bracket"),
         ("(NP (NN)) ||| many", "is not `fragment ||| count`"),
         ("(NP (NN)) ||| -1", "is not `fragment ||| count`"),
-        ("(NP (NN) ||| 1", "1 brackets are not closed"),
+        ("(NP (NN) ||| 1", "1 unclosed bracket"),
         ("(NN) ||| 1", "is a bare label"),
     ],
 )
@@ -388,7 +388,7 @@ def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) 
     assert empty == ""
     assert third.startswith("(TOP (S (NP (A a) (B striped) (N stars)) (VP")
     assert flat == "(TOP (P with) (P with))"
-    assert "text: line 4: no parse: its tree is flat" in ran.err
+    assert "text: line 4: no parse: the output is a flat tree" in ran.err
     assert hierogram("parse", "grammar", "text", "-o", "trees").code == 0
     assert (tmp_path / "trees").read_text() == ran.out
     (tmp_path / "gold").write_text(first.replace("(TOP ", "( ") + "\n" + third + "\n" + flat + "\n")

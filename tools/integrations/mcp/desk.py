@@ -109,7 +109,7 @@ class Desk:
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()
                 if not words:
-                    raise InputError("the phrase has no word")
+                    raise InputError("the phrase has no words")
                 if found := _holding(look, name, words, min(limit, MOST_LINES)):
                     return [
                         ConcordanceLine(

@@ -63,7 +63,7 @@ class TextCursor:
         """Append the next block to the unread rest. Returns whether there was one."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
-            raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+            raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
         block = next(self._blocks, None)
         if block is None:
             if self._ended:
@@ -99,7 +99,7 @@ class TextCursor:
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
         """Return an error with the line number, by default that of the cursor."""
-        return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
+        return InputError(f"{self.file.name}, line {self.cursor[LINE] if line is None else line}: {reason}")
 
 
 NO_UNKNOWN = -100.0
@@ -113,13 +113,13 @@ _DATA, _END = b"\\data\\", b"\\end\\"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
 _TITLE = re.compile(rb"\\(\d+)-grams:")
 _FAULTS = {
-    NO_FIELDS: "a line of this section has a log10 probability, {order} and perhaps a backoff weight",
-    NO_NUMBER: "does not begin with a log10 probability",
-    POSITIVE: "the log10 probability is above 0",
-    NO_WORD: "a word is not among the 1-grams",
-    NO_BACKOFF: "does not end with a backoff weight: a line of this section has a log10 probability, {order} and "
-    "perhaps a backoff weight",
-    BACKOFF_TOO_MANY: "there is a backoff weight, but there are no longer n-grams",
+    NO_FIELDS: "expected a log10 probability, {order} and optionally a backoff weight",
+    NO_NUMBER: "the line must begin with a log10 probability",
+    POSITIVE: "the log10 probability must be <= 0",
+    NO_WORD: "a word is missing from the 1-grams",
+    NO_BACKOFF: "expected a log10 probability, {order} and optionally a backoff weight: the last field is not a "
+    "backoff weight",
+    BACKOFF_TOO_MANY: "n-grams of the highest order cannot have a backoff weight",
 }
 
 
@@ -183,10 +183,10 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
         for order in range(2, len(counts) + 1):
             _read_section(source, order, counts, builder, vocabulary)
         if source.line() != _END:
-            raise source.fault(f"there is no {_END.decode()}: the file is incomplete, or has more sections than counts")
+            raise source.fault(f"{_END.decode()} not found: the file is incomplete, or has more sections than counts")
         source.next()
         if source.line() is not None:
-            raise source.fault(f"there is more behind {_END.decode()}")
+            raise source.fault(f"trailing text after {_END.decode()}")
         return NamedModel(builder.finish(), words)
 
 
@@ -194,19 +194,19 @@ def _read_counts(source: TextCursor) -> list[int]:
     """Return the number of n-grams of each order in the header, from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
-            raise source.fault(f"there is no {_DATA.decode()}: this is no ARPA file")
+            raise source.fault(f"{_DATA.decode()} not found: not an ARPA file")
         if line == b"iARPA":
-            raise source.fault("this is IRSTLM's own format: run compile-lm --text=yes to make an ARPA file of it")
+            raise source.fault("this is an IRSTLM file: convert it to ARPA with compile-lm --text=yes")
         source.next()
     source.next()
     counts: list[int] = []
     while (line := source.line()) is not None and (match := _COUNT.fullmatch(line)):
         if int(match[1]) != len(counts) + 1:
-            raise source.fault(f"there should be the number of {len(counts) + 1}-grams")
+            raise source.fault(f"expected the number of {len(counts) + 1}-grams")
         counts.append(int(match[2]))
         source.next()
     if not 1 <= len(counts) <= LONGEST:
-        raise source.fault(f"there are counts of {len(counts)} orders: there have to be from 1 to {LONGEST}")
+        raise source.fault(f"the number of orders must be from 1 to {LONGEST}, got {len(counts)}")
     return counts
 
 
@@ -219,7 +219,7 @@ def _read_section(
     if not match or int(match[1]) != order:
         if counts[order - 1] == 0:
             return
-        raise source.fault(f"there should be \\{order}-grams:")
+        raise source.fault(f"expected \\{order}-grams:")
     source.next()
     rows, found = free_lines(_ROWS, order), 0
     while True:
@@ -231,19 +231,19 @@ def _read_section(
             vocabulary.grow(len(source.text))
         elif outcome == MORE:
             if not source.refill():
-                raise source.fault(f"the file ends among the {order}-grams: it is incomplete")
+                raise source.fault(f"the file ends within the {order}-grams: it is incomplete")
         elif outcome in (ENOUGH, SECTION):
             n = int(source.cursor[ROWS])
             twice = taker.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
             if twice is not None:
-                raise source.fault(f"the {order}-gram is there twice", int(rows.lines[twice]))
+                raise source.fault(f"duplicate {order}-gram", int(rows.lines[twice]))
             source.cursor[ROWS] = 0
             source.read += n
             found += n
             if outcome == SECTION:
                 break
     if found != counts[order - 1]:
-        raise source.fault(f"there were {found:,} {order}-grams, the header says {counts[order - 1]:,}")
+        raise source.fault(f"found {found:,} {order}-grams, but the header announces {counts[order - 1]:,}")
 
 
 class ArpaWriter:

@@ -250,12 +250,12 @@ def estimate(
                 short = int(text.occurrences.sum()) <= MOST_WORDS_IN_CLASSES
                 of_classes = None
                 if classes and short:
-                    shown.update(0, 3 * options.order, 0, "learning classes of words")
+                    shown.update(0, 3 * options.order, 0, "learning word classes")
                     of_classes = _class_model(text, options.memory)
                 text.path.unlink()
                 counts, without = _hand_over(model, vocabulary, writers, shown, of_classes)
     except OSError as error:
-        raise ExportError(f"{folder}: no room to work in: {error.strerror or error}") from error
+        raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
     words = int(text.occurrences.sum()) - text.sentences
     return Report(text.sentences, words, counts, unknown, without, text.beginning)
@@ -283,7 +283,7 @@ def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -
                         break
     sentences = int(text.occurrences[END]) if len(text.occurrences) > END else 0
     if not sentences:
-        raise InputError(f"{', '.join(texts)}: there is no sentence to learn a language model from")
+        raise InputError(f"{', '.join(texts)}: no sentences found")
     return text._replace(sentences=sentences)
 
 
@@ -294,7 +294,7 @@ def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
         for line in chunk:
             number += 1
             if len(line) > MAX_LINE_BYTES:
-                raise InputError(f"{file.name}: line {number}: the line is longer than {MAX_LINE_BYTES:,} bytes")
+                raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes")
         yield b"".join([side.tokens_of_bytes(line) + b"\n" for line in chunk])
 
 
@@ -318,13 +318,16 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
             text.decode()
         except UnicodeDecodeError as error:
             line = int(source.cursor[LINE]) - text.count(b"\n", error.start)
-            raise source.fault(f"is not UTF-8 ({error.reason}): convert the file first", line) from error
+            raise source.fault(f"not UTF-8 ({error.reason}): convert the file first", line) from error
         if outcome == NO_ROOM:
             vocabulary.grow(len(source.text))
         elif outcome == ENOUGH:
             return True
         elif outcome == MARK:
-            raise source.fault(f"{SPECIAL[BEGIN]} or {SPECIAL[END]} stands in the text: take them out, they are added")
+            raise source.fault(
+                f"the text must not contain {SPECIAL[BEGIN]} or {SPECIAL[END]}, which are added "
+                "automatically: remove them"
+            )
         elif outcome == MORE and not source.refill():
             return False
 
@@ -374,7 +377,7 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
     try:
         yield connection
     except duckdb.Error as error:
-        raise ExportError(f"counting n-grams failed, give it more --memory or room on the disk: {error}") from error
+        raise ExportError(f"counting n-grams failed: {error}: increase --memory or free some disk space") from error
     finally:
         connection.close()
 

@@ -39,7 +39,7 @@ def open_language_model(path: str, shown: Progress) -> NamedModel:
         return read_arpa(path, shown)
     values, arrays = read_arrays(path, _KIND, _VERSION)
     if any(array.dtype != _TYPES[kind] for name, array in arrays.items() if (kind := name.split()[-1]) in _TYPES):
-        raise InputError(f"{path}: was made by another version of hierogram: make it again")
+        raise InputError(f"{path}: created by another version of hierogram: create it again")
 
     def named(mark: str) -> NamedModel:
         unigrams, ngrams, states = (arrays[mark + name] for name in _TYPES)

@@ -110,7 +110,7 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
     try:
         from sacrebleu import BLEU, CHRF, TER
     except ImportError as error:
-        raise UsageError(f"hierogram evaluate needs sacrebleu: {install_extra('evaluate')}") from error
+        raise UsageError(f"hierogram evaluate requires sacrebleu: {install_extra('evaluate')}") from error
     if name == "bleu":
         return BLEU(tokenize=options.tokenizer, force=True)
     if name == "chrf":
@@ -123,8 +123,8 @@ def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tup
     first, lines = texts[0]
     for name, others in (*texts[1:], *references):
         if len(others) != len(lines):
-            raise InputError(f"{name} has {len(others):,} lines, {first} has {len(lines):,}: their numbers differ")
+            raise InputError(f"{name} has {len(others):,} lines, but {first} has {len(lines):,}")
     if not lines:
-        raise InputError(f"{first} is empty: there is nothing to evaluate")
+        raise InputError(f"{first} is empty: nothing to evaluate")
     if not any(line.strip() for _, others in references for line in others):
-        raise InputError(f"{', '.join(name for name, _ in references)}: all lines are empty: there is no reference")
+        raise InputError(f"{', '.join(name for name, _ in references)}: no references, because all lines are empty")

@@ -45,16 +45,18 @@ def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[He
     """
     notation = notation_of(store.settings().grammar)
     if TRANSLATION not in notation.offers:
-        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
     if sqlite_file(parse_url(store.url)) is None:
-        raise UsageError(f"{store.url}: pairs are held back in a copy, which SQLite makes: name sentences to tune on")
+        raise UsageError(f"{store.url}: holding out pairs requires an SQLite store: pass sentences to tune on")
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         store.back_up(Path(folder, "copy.db"))
         with open_store(str(Path(folder, "copy.db"))) as copy:
             rows = copy.pairs()
             chosen = random.Random(seed).sample(rows, min(most, len(rows) // LARGEST_SHARE))
             if not chosen:
-                raise UsageError(f"{store.url}: has {len(rows)} pairs, too few to hold some back: name sentences")
+                raise UsageError(
+                    f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
+                )
             out = {row.id for row in chosen}
             view = InWords(copy.settings().bpe_merges)
             kept = [row.target for row in rows if row.id not in out]

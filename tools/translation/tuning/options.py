@@ -8,8 +8,8 @@ from hierogram.storage.options import Option
 
 METRICS = {"bleu": "", "chrf": "", "ter": "lower is better"}
 TOKENIZERS = {
-    "none": "the text is tokenised already",
-    "13a": "sacrebleu's default",
+    "none": "text that is tokenized already",
+    "13a": "default of sacrebleu",
     "intl": "",
     "char": "",
     "zh": "Chinese",
@@ -20,19 +20,19 @@ TOKENIZERS = {
 class TuningOptions:
     """Options of tuning weights [Hopkins & May 2011]."""
 
-    iterations: Annotated[int, Option("Most times that weights are trained.", min=1)] = 15
-    best: Annotated[int, Option("Candidates of each sentence in each iteration.", min=2)] = 100
+    iterations: Annotated[int, Option("Maximum number of rounds.", min=1)] = 15
+    best: Annotated[int, Option("Candidates per sentence in each round.", min=2)] = 100
     length: Annotated[
         float,
         Option(
-            "Words of translations to those of references that the weight of words is fitted to; 0: not.",
+            "Target ratio of translation length to reference length, for the weight of words; 0 disables the fit.",
             min=0,
         ),
     ] = 1.0
     held_out: Annotated[
         int,
         Option(
-            "Pairs of the store that are held back to tune on, where no FILE is named; a tenth at most.",
+            "Without FILE: number of pairs to hold out for tuning, up to a tenth of the store.",
             min=1,
         ),
     ] = 200
@@ -44,4 +44,4 @@ class EvaluationOptions:
     """Options of comparing translations."""
 
     metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
-    tokenizer: Annotated[str, Option("How BLEU divides text into tokens.", values=TOKENIZERS)] = "13a"
+    tokenizer: Annotated[str, Option("Tokenization of BLEU.", values=TOKENIZERS)] = "13a"

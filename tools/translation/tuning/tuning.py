@@ -111,7 +111,7 @@ def need_scipy() -> None:
     try:
         import scipy.optimize  # noqa: F401
     except ImportError as error:
-        raise UsageError(f"tuning needs scipy: {install_extra('tune')}") from error
+        raise UsageError(f"tuning requires scipy: {install_extra('tune')}") from error
 
 
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -104,7 +104,7 @@ def test_errors_are_reported_to_the_model(opened: hg.GrammarStore) -> None:
             assert answer.is_error
             answer = await client.call_tool("evidence", {"sentence": "la", "limit": 3, "chars": 9})
             assert answer.is_error
-            assert "evidence has no chars, limit: its arguments are sentence, characters" in str(answer.content)
+            assert "evidence: unknown arguments chars, limit: expected sentence, characters" in str(answer.content)
 
     asyncio.run(run())
 

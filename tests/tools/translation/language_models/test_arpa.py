@@ -67,26 +67,31 @@ def test_compressed_files(tmp_path: Path, pack) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("-0.9\tla\t-0.2", "-0.9x\tla\t-0.2", 10, "does not begin with a log10 probability"),
-        ("-0.9\tla\t-0.2", "0.9\tla\t-0.2", 10, "is above 0"),
-        ("-0.9\tla\t-0.2", "-0.9", 10, "a line of this section has a log10 probability, 1 word and"),
-        ("-0.9\tla\t-0.2", "-0.9\tla\t-0.2\t4", 10, "a line of this section has"),
-        ("-0.9\tla\t-0.2", "-0.9\tla\t-", 10, "does not end with a backoff weight"),
-        ("-0.9\tla\t-0.2", "-0.9\tla\tnan", 10, "does not end with a backoff weight"),
-        ("-0.8\tmaison\t", "-0.8\tla\t", 11, "the 1-gram is there twice"),
-        ("-0.5\tla maison\t", "-0.5\tla chat\t", 15, "a word is not among the 1-grams"),
+        ("-0.9\tla\t-0.2", "-0.9x\tla\t-0.2", 10, "the line must begin with a log10 probability"),
+        ("-0.9\tla\t-0.2", "0.9\tla\t-0.2", 10, "must be <= 0"),
+        ("-0.9\tla\t-0.2", "-0.9", 10, "expected a log10 probability, 1 word and"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\t-0.2\t4", 10, "expected a log10 probability"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\t-", 10, "the last field is not a backoff weight"),
+        ("-0.9\tla\t-0.2", "-0.9\tla\tnan", 10, "the last field is not a backoff weight"),
+        ("-0.8\tmaison\t", "-0.8\tla\t", 11, "duplicate 1-gram"),
+        ("-0.5\tla maison\t", "-0.5\tla chat\t", 15, "a word is missing from the 1-grams"),
         ("-0.5\tla maison\t-0.25", "-0.5\tla", 15, "2 words"),
-        ("-0.7\tmaison la\t0", "-0.7\tla maison\t0", 17, "the 2-gram is there twice"),
-        ("-0.06\tla maison </s>", "-0.06\tla maison </s>\t-1", 21, "there are no longer n-grams"),
-        ("ngram 2=4", "ngram 2=5", 19, "there were 4 2-grams, the header says 5"),
-        ("ngram 2=4\n", "", 3, "there should be the number of 2-grams"),
-        ("\\2-grams:", "\\3-grams:", 13, "there should be \\2-grams:"),
-        ("\\data\\", "\\date\\", 24, "this is no ARPA file"),
+        ("-0.7\tmaison la\t0", "-0.7\tla maison\t0", 17, "duplicate 2-gram"),
+        (
+            "-0.06\tla maison </s>",
+            "-0.06\tla maison </s>\t-1",
+            21,
+            "n-grams of the highest order cannot have a backoff weight",
+        ),
+        ("ngram 2=4", "ngram 2=5", 19, "found 4 2-grams, but the header announces 5"),
+        ("ngram 2=4\n", "", 3, "expected the number of 2-grams"),
+        ("\\2-grams:", "\\3-grams:", 13, "expected \\2-grams:"),
+        ("\\data\\", "\\date\\", 24, "not an ARPA file"),
         ("\\data\\", "iARPA", 1, "compile-lm --text=yes"),
-        ("\\end\\", "", 24, "the file ends among the 3-grams"),
-        ("\\end\\", "\\4-grams:\n-1\tla la la la", 23, "there is no \\end\\"),
-        ("\\end\\\n", "\\end\\\nla", 24, "there is more behind"),
-        ("ngram 1=5\nngram 2=4\nngram 3=2", "ngrams", 2, "counts of 0 orders"),
+        ("\\end\\", "", 24, "the file ends within the 3-grams"),
+        ("\\end\\", "\\4-grams:\n-1\tla la la la", 23, "\\end\\ not found"),
+        ("\\end\\\n", "\\end\\\nla", 24, "trailing text after"),
+        ("ngram 1=5\nngram 2=4\nngram 3=2", "ngrams", 2, "number of orders must be from 1"),
     ],
 )
 def test_errors_are_named_with_their_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
@@ -98,12 +103,12 @@ def test_errors_are_named_with_their_line(tmp_path: Path, old: str, new: str, li
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="line 9: the line is longer"):
+    with pytest.raises(InputError, match="line 9: the line exceeds"):
         read_text(tmp_path, KENLM.replace("</s>\t0", "</s>" + "x" * 3_000_000, 1))
 
 
 def test_a_header_with_huge_counts_takes_no_memory(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the header says 99,999,999,999"):
+    with pytest.raises(InputError, match="the header announces 99,999,999,999"):
         read_text(tmp_path, KENLM.replace("ngram 2=4", "ngram 2=99999999999"))
 
 

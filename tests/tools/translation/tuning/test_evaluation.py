@@ -112,8 +112,8 @@ def test_files_of_different_length_are_rejected(hierogram: Run, files: list[str]
     assert (ran.code, "short has 1 lines, first has 60" in ran.err) == (3, True)
     (tmp_path / "empty").write_text("\n" * 60)
     ran = hierogram("evaluate", "first", "-r", "empty")
-    assert (ran.code, "empty: all lines are empty: there is no reference" in ran.err) == (3, True)
-    assert "there is nothing to evaluate" in hierogram("evaluate", "none", "-r", "none").err
+    assert (ran.code, "empty: no references, because all lines are empty" in ran.err) == (3, True)
+    assert "nothing to evaluate" in hierogram("evaluate", "none", "-r", "none").err
     assert hierogram("evaluate", "first", "-r", "one", "--metrics", "meteor").code == 2
 
 
