@@ -87,7 +87,7 @@ def test_languages_are_set_when_a_store_is_created(hierogram: Run, store_url: st
     chosen = ("--store", store_url)
     (tmp_path / "a").write_text("la ||| the\n")
     made = hierogram(*chosen, "ingest", "a", "--languages", "fr,en")
-    assert "created for the languages fr,en" in made.err
+    assert "created a store for the languages fr,en" in made.err
     settings = json.loads(hierogram(*chosen, "status", "--json").out)["settings"]
     assert (settings["languages"], settings["tokenize"], settings["case"]) == (["fr", "en"], False, "kept")
     assert "languages is ('fr', 'en'), not ('de', 'en')" in hierogram(*chosen, "init", "--languages", "de,en").err

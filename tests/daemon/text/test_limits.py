@@ -51,7 +51,7 @@ def test_too_many_rejections_are_reported_by_number_and_share() -> None:
     limits.check_rejected("f", 100, Counter({"empty-line": 100}))
     limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
     with pytest.raises(
-        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), the limit is 25%.*max_rejec"
+        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\); the limit is 25%.*max_rejec"
     ):
         limits.check_rejected("f", 101, Counter({"empty-line": 101}))
     with pytest.raises(TooManyRejectedError, match=r"too-long 901, empty-line 100\); the limit is 1,000 \(max_rej"):
