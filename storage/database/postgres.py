@@ -57,7 +57,7 @@ def check_parameters(url: URL) -> None:
                 "(sslmode, connect_timeout, options, …)"
             )
         if name in _RESERVED:
-            raise StoreUrlError(f"parameter {name!r} in the URL of the store: {name!r} {_RESERVED[name]}")
+            raise StoreUrlError(f"URL of the store: {name} {_RESERVED[name]}")
         # Several hosts may be given one by one.
         if not isinstance(value, str) and name not in ("host", "port"):
             raise StoreUrlError(f"parameter {name!r} is repeated {len(value)} times in the URL of the store")
