@@ -73,7 +73,7 @@ def test_long_lines_are_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la " * 250 + "\n")
     ran = hierogram("translate", str(grammar_file(tmp_path)), "in")
     assert ran.out == " ".join(["the"] * 250) + "\n"
-    assert "in: line 1 has 250 words: translated in 3 parts" in ran.err
+    assert "in, line 1: 250 words, translated in 3 parts" in ran.err
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec: line 1: the value of a feature is not a number"),
+        ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec, line 1: the value of a feature is not a number"),
         ("", "read"),
     ],
 )

@@ -388,7 +388,7 @@ def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) 
     assert empty == ""
     assert third.startswith("(TOP (S (NP (A a) (B striped) (N stars)) (VP")
     assert flat == "(TOP (P with) (P with))"
-    assert "text: line 4: no parse: the output is a flat tree" in ran.err
+    assert "text, line 4: no parse: the output is a flat tree" in ran.err
     assert hierogram("parse", "grammar", "text", "-o", "trees").code == 0
     assert (tmp_path / "trees").read_text() == ran.out
     (tmp_path / "gold").write_text(first.replace("(TOP ", "( ") + "\n" + third + "\n" + flat + "\n")

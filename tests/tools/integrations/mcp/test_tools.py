@@ -99,7 +99,7 @@ def test_errors_are_reported_to_the_model(opened: hg.GrammarStore) -> None:
     async def run() -> None:
         async with Client(served(opened)) as client:
             answer = await client.call_tool("evidence", {"sentence": "la " * 300})
-            assert (answer.is_error, "at most 200" in str(answer.content)) == (True, True)
+            assert (answer.is_error, "the limit is 200" in str(answer.content)) == (True, True)
             answer = await client.call_tool("evidence", {"sentence": "la", "characters": 0})
             assert answer.is_error
             answer = await client.call_tool("evidence", {"sentence": "la", "limit": 3, "chars": 9})

@@ -98,7 +98,7 @@ def test_errors_are_named_with_their_line(tmp_path: Path, old: str, new: str, li
     assert old in KENLM
     with pytest.raises(InputError) as raised:
         read_text(tmp_path, KENLM.replace(old, new))
-    assert f"{tmp_path / 'model.arpa'}: line {line}: " in str(raised.value)
+    assert f"{tmp_path / 'model.arpa'}, line {line}: " in str(raised.value)
     assert reason in str(raised.value)
 
 

@@ -200,7 +200,7 @@ def test_discounts_of_a_text_that_is_too_small() -> None:
     [
         (b"", "no sentences found"),
         (b"\n \n\t\n", "no sentences found"),
-        (b"la maison\n\nle <s> chat\n", "line 3: <s> or </s> stands in the text"),
+        (b"la maison\n\nle <s> chat\n", "line 3: the text must not contain <s> or </s>"),
         (b"la maison\n\xff\nla\n", "line 2: not UTF-8"),
         (b"la\n" * 100_000 + b"ma\xc3", "line 100001: not UTF-8"),
     ],

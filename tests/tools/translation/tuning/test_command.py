@@ -156,7 +156,7 @@ def test_options_that_select_held_out_pairs(hierogram: Run, inputs: Path) -> Non
     assert (ran.code, "too few pairs" in ran.err) == (2, True)
     ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml", "--lm", "news.lm")
     assert (ran.code, "--lm requires FILE" in ran.err) == (2, True)
-    with hg.open(inputs / "few.db") as store, pytest.raises(hg.UsageError, match="pass sentences"):
+    with hg.open(inputs / "few.db") as store, pytest.raises(hg.UsageError, match="expected sentences"):
         hg.tune(store, None, [inputs / "dev.en"], inputs / "weights.toml")
 
 

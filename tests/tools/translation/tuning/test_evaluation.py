@@ -109,7 +109,7 @@ def test_files_of_different_length_are_rejected(hierogram: Run, files: list[str]
     (tmp_path / "short").write_text("the house\n")
     (tmp_path / "none").write_text("")
     ran = hierogram("evaluate", "first", "-r", "short")
-    assert (ran.code, "short has 1 lines, first has 60" in ran.err) == (3, True)
+    assert (ran.code, "short has 1 lines, but first has 60" in ran.err) == (3, True)
     (tmp_path / "empty").write_text("\n" * 60)
     ran = hierogram("evaluate", "first", "-r", "empty")
     assert (ran.code, "empty: no references, because all lines are empty" in ran.err) == (3, True)
