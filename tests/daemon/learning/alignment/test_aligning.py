@@ -218,7 +218,7 @@ def test_a_reference_may_count_from_one(hierogram: Run, tmp_path: Path) -> None:
     assert ran.out.startswith("AER 0.0000  precision 1.0000  recall 1.0000")
     assert ran.err == ""
     ran = hierogram("evaluate", "links", "-r", "links", "--of", "links-from-1")
-    assert (ran.code, "links: line 1: '0-0' refers to word 0, but words must be counted from 1" in ran.err) == (3, True)
+    assert (ran.code, "links, line 1: '0-0' refers to word 0, but words must be counted from 1" in ran.err) == (3, True)
 
 
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
@@ -233,4 +233,4 @@ def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) ->
         (tmp_path / "bad").write_text(bad)
         ran = hierogram("evaluate", "bad", "-r", "gold", "--of", "links")
         assert ran.code == 3
-        assert "bad: line 2: " in ran.err
+        assert "bad, line 2: " in ran.err
