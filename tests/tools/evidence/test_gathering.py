@@ -51,7 +51,7 @@ def test_limits(learned_url: str) -> None:
     assert (len(found.pairs), len(found.rules)) == (1, 2)
     assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []
     assert evidence_of(learned_url, "inconnu").rules == []
-    for sentence, reason in ((" \t ", "no word"), ("la " * (MOST_WORDS + 1), "at most 200")):
+    for sentence, reason in ((" \t ", "no word"), ("la " * (MOST_WORDS + 1), "the limit is 200")):
         with pytest.raises(InputError, match=reason):
             evidence_of(learned_url, sentence)
 
