@@ -210,8 +210,6 @@ def _schedule(
             added = add_job(opened.store, job)
         except OptionError as error:
             raise UsageError(f"{_flag(error.option)}: {error.reason}") from error
-    if added.error is not None:
-        note(f"hierogram: {job.name} cannot run: {added.error}")
     if as_json:
         print_json(added.plain())
         return

@@ -211,11 +211,13 @@ def _check_stored(store: Store, job: ExportJob) -> None:
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
-    """Add a job, or replace the job with its name; return its status, whose `error` says why it cannot run.
+    """Add a job, or replace the job with its name; return its status.
 
-    Raises `OptionError` if a configured job has its name, or if a file that it reads is missing.
+    Raises `OptionError` if a configured job has its name, if another job writes to its folder, or if a file that it
+    reads is missing.
     """
-    check_job(job, [other for row in store.jobs() if row.configured and (other := _read_job(row.name, row.job))])
+    others = [row for row in store.jobs() if row.configured or row.name != job.name]
+    check_job(job, [other for row in others if (other := _read_job(row.name, row.job))])
     store.put_job(_first_row(job))
     return job_status(store, job.name)
 

@@ -384,6 +384,7 @@ def open_lines(
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
         return
     with ExitStack() as stack:
+        stream: BinaryIO
         try:
             if within is None:
                 stream = stack.enter_context(Path(path).open("rb"))
