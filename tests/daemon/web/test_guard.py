@@ -28,7 +28,7 @@ def test_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "", "localhost.example.org"])
 def test_any_other_address_needs_a_token(host: str) -> None:
     assert not is_loopback(host)
-    with pytest.raises(ValidationError, match="authentication required"):
+    with pytest.raises(ValidationError, match="set token"):
         HttpConfiguration(host=host)
     assert HttpConfiguration(host=host, token=TOKEN).host == host
     assert HttpConfiguration(host=host, enabled=False).host == host

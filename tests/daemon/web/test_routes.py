@@ -298,7 +298,7 @@ def test_not_ready(service: FakeService, connect: Connect) -> None:
     assert answer.status_code == 503
     assert answer.json()["reasons"] == [
         "ingest: no space left",
-        "11 pairs are waiting for sampling, the limit is 10",
+        "11 pairs are waiting for sampling, the limit is 10 (max_lag)",
         "the daemon is stopping",
     ]
 
@@ -443,7 +443,7 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     assert of_good.count("Sun ") >= 3
     assert "unchanged" in of_good
     assert "UTC)" in of_good
-    assert "failed: corpus 'missing' not found" in of_bad
+    assert "failed: corpus &#39;missing&#39; not found" in of_bad
     assert "none yet" in of_bad
     assert [job["state"] for job in client.get("/now.json").json()["jobs"]].count("never") == 1
 

@@ -328,7 +328,7 @@ def test_queries_on_postgres_need_a_separate_role(learned: Store, connect: Conne
 def test_the_cookbook_matches_the_document() -> None:
     """The tests of that document run its queries on both databases."""
     document = (Path(__file__).parents[4] / "docs" / "sql.md").read_text()
-    questions = document.split("## Questions")[1].split("\n## ")[0]
+    questions = document.split("## Queries")[1].split("\n## ")[0]
     assert [recipe.sql for recipe in cookbook()] == [
         text.strip() for text in re.findall(r"```sql\n(.*?)```", questions, re.DOTALL)
     ]

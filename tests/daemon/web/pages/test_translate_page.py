@@ -73,7 +73,7 @@ def test_a_correction_becomes_a_pair_immediately(learned: Store, learned_client:
     assert (row.source, row.target) == ("Zut , la maison .", "Darn , the house .")
     assert learned.find_pair(row.id).corpus == "corrections"
     again = learned_client.post("/translate/correct", data=values | {"target": "Darn, the house."})
-    assert "is stored" in again.text
+    assert "was stored" in again.text
     empty = learned_client.post("/translate/correct", data=values | {"target": " "})
     assert "was not stored" in empty.text
     assert learned.count_pairs() == before + 1
@@ -94,7 +94,7 @@ def test_a_tokenizing_store_accepts_corrections_as_text(connect: Connect, corpus
         learn(store, sweeps=2)
         client = connect(FakeService(store))
         values = form_of(client.get("/translate", params={"q": "L'eau."}).text)
-        assert "is stored" in client.post("/translate/correct", data=values | {"target": "The water."}).text
+        assert "was stored" in client.post("/translate/correct", data=values | {"target": "The water."}).text
         assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
 
 
@@ -128,7 +128,7 @@ def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
 
 def test_text_that_cannot_be_translated_is_reported(reading_client: TestClient) -> None:
     long = reading_client.get("/translate", params={"q": "la " * MOST_LETTERS}).text
-    assert f"a text has {MOST_LETTERS:,}the limit is" in long
+    assert f"the limit is {MOST_LETTERS:,}" in long
     assert "nothing to translate" in reading_client.get("/translate", params={"q": "…"}).text
     assert 'href="/translate"' in reading_client.get("/").text
 

@@ -40,5 +40,5 @@ def test_pairs_without_a_score(client: TestClient) -> None:
     waiting = client.get("/v1/pairs/2/score")
     assert (waiting.status_code, "not been scored yet" in waiting.text) == (409, True)
     gone = client.get("/v1/pairs/99/score")
-    assert (gone.status_code, "no pair 99" in gone.text) == (404, True)
+    assert (gone.status_code, "pair 99 not found" in gone.text) == (404, True)
     assert client.get("/v1/pairs/0/score").status_code == 422
