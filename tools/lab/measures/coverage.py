@@ -39,7 +39,7 @@ class Shown(NamedTuple):
     share: float
 
 
-class Row(NamedTuple):
+class Coverage(NamedTuple):
     """Rules of a bin: their number, root of the mean error told squared, and of the real one; share of the shown rules
     whose interval holds the truth, and share of rules that are shown."""
 
@@ -88,7 +88,7 @@ def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
     return sum_uses(parts)
 
 
-def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Row]:
+def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
     """Return a row for each bin. `truths` are the means of each chain; the truth of one chain is that of all others."""
     total = sum_uses(list(truths))
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
@@ -109,8 +109,8 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Row]:
         number, seen, held, told, real = numbers.sum(axis=0)
         seen = max(seen, 1.0)
         told, real = float(np.sqrt(told / seen)), float(np.sqrt(real / seen))
-        row = Row(least, round(number / len(found)), told, real, float(held / seen), float(seen / max(number, 1.0)))
-        table.append(row)
+        shares = float(held / seen), float(seen / max(number, 1.0))
+        table.append(Coverage(least, round(number / len(found)), told, real, *shares))
     return table
 
 
