@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from hierogram.daemon.configuration import Configuration
+    from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.pages.rendering import PageContext
@@ -49,6 +52,8 @@ class Extension:
     """Sections of the configuration file, by name: dataclasses of options."""
     check: Callable[[Configuration], None] | None = None
     """Raise `UsageError` if the configuration names a file that does not exist."""
+    pack: Callable[[GrammarStore | str, Path, ExportOptions], int] | None = None
+    """Write the grammar of a store or file in the form that `export --format packed` makes; return its rules."""
     routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
     """Routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None

@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from hierogram.daemon.exceptions import InputError as InputError
     from hierogram.daemon.exceptions import NothingLearnedError as NothingLearnedError
     from hierogram.daemon.exceptions import UsageError as UsageError
+    from hierogram.daemon.exports.difference import diff as diff
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
+    from hierogram.daemon.learning.alignment.evaluation import evaluate_links as evaluate_links
     from hierogram.daemon.learning.alignment.requests import Request as Request
+    from hierogram.daemon.library.aligning import align as align
     from hierogram.daemon.library.learning import Learning as Learning
     from hierogram.daemon.library.pairs import StoredPair as StoredPair
-    from hierogram.daemon.library.quality import diff as diff
-    from hierogram.daemon.library.quality import evaluate as evaluate
-    from hierogram.daemon.library.quality import evaluate_links as evaluate_links
-    from hierogram.daemon.library.quality import evaluate_trees as evaluate_trees
-    from hierogram.daemon.library.quality import lm as lm
-    from hierogram.daemon.library.quality import tune as tune
     from hierogram.daemon.library.sampling import DirichletProcess as DirichletProcess
     from hierogram.daemon.library.sampling import PitmanYor as PitmanYor
     from hierogram.daemon.library.sampling import SampledChain as SampledChain
@@ -35,9 +32,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore as GrammarStore
     from hierogram.daemon.library.store import open as open
     from hierogram.daemon.library.tables import RuleTable as RuleTable
-    from hierogram.daemon.library.texts import Decoder as Decoder
-    from hierogram.daemon.library.texts import align as align
-    from hierogram.daemon.library.texts import parse as parse
     from hierogram.daemon.text.entries import Entries as Entries
     from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
     from hierogram.samplers.exceptions import SamplerError as SamplerError
@@ -51,43 +45,66 @@ if TYPE_CHECKING:
     from hierogram.storage.exceptions import StoreHeldError as StoreHeldError
     from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
     from hierogram.storage.records.settings import Settings as Settings
+    from hierogram.tools.diagnosis.library import diagnose as diagnose
     from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
+    from hierogram.tools.evidence.library import evidence as evidence
     from hierogram.tools.evidence.options import EvidenceOptions as EvidenceOptions
+    from hierogram.tools.integrations.translation_memory import memory as memory
+    from hierogram.tools.integrations.translation_memory import nearest as nearest
+    from hierogram.tools.scores.library import kept_scores as kept_scores
+    from hierogram.tools.scores.library import score as score
+    from hierogram.tools.terms.library import terms as terms
     from hierogram.tools.terms.options import TermOptions as TermOptions
+    from hierogram.tools.translation.corrections import Corrections as Corrections
     from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
+    from hierogram.tools.translation.library import Decoder as Decoder
+    from hierogram.tools.translation.library import evaluate as evaluate
+    from hierogram.tools.translation.library import lm as lm
+    from hierogram.tools.translation.library import tune as tune
     from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
     from hierogram.tools.translation.tuning.options import EvaluationOptions as EvaluationOptions
     from hierogram.tools.translation.tuning.options import TuningOptions as TuningOptions
+    from hierogram.tools.treebanks.library import evaluate_trees as evaluate_trees
+    from hierogram.tools.treebanks.library import parse as parse
     from hierogram.tools.treebanks.requests import ParseRequest as ParseRequest
 
     __version__: str
 
 _HOMES = {
-    "daemon.learning.alignment.requests": ("Request",),
-    "daemon.text.entries": ("Entries",),
-    "tools.translation.options": ("TranslateOptions",),
-    "tools.evidence.options": ("EvidenceOptions",),
     "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
+    "daemon.exports.difference": ("diff",),
     "daemon.exports.options": ("ExportOptions",),
-    "tools.diagnosis.options": ("ChainOptions",),
+    "daemon.learning.alignment.evaluation": ("evaluate_links",),
+    "daemon.learning.alignment.requests": ("Request",),
+    "daemon.library.aligning": ("align",),
     "daemon.library.learning": ("Learning",),
     "daemon.library.pairs": ("StoredPair",),
-    "daemon.library.quality": ("diff", "evaluate", "evaluate_links", "evaluate_trees", "lm", "tune"),
     "daemon.library.sampling": ("DirichletProcess", "PitmanYor", "SampledChain", "sample"),
     "daemon.library.store": ("GrammarStore", "open"),
     "daemon.library.tables": ("RuleTable",),
-    "daemon.library.texts": ("Decoder", "align", "parse"),
-    "tools.translation.language_models.options": ("EstimationOptions",),
-    "tools.terms.options": ("TermOptions",),
-    "tools.treebanks.requests": ("ParseRequest",),
+    "daemon.text.entries": ("Entries",),
     "daemon.text.treebanks.transformations": ("Transformations",),
-    "tools.translation.tuning.options": ("EvaluationOptions", "TuningOptions"),
     "samplers.exceptions": ("SamplerError",),
     "samplers.grammar.known_links": ("KnownLinks",),
     "samplers.grammar.rules": ("Rule",),
     "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule", "stratified_schedule"),
     "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),
     "storage.records.settings": ("Settings",),
+    "tools.diagnosis.library": ("diagnose",),
+    "tools.diagnosis.options": ("ChainOptions",),
+    "tools.evidence.library": ("evidence",),
+    "tools.evidence.options": ("EvidenceOptions",),
+    "tools.integrations.translation_memory": ("memory", "nearest"),
+    "tools.scores.library": ("kept_scores", "score"),
+    "tools.terms.library": ("terms",),
+    "tools.terms.options": ("TermOptions",),
+    "tools.translation.corrections": ("Corrections",),
+    "tools.translation.language_models.options": ("EstimationOptions",),
+    "tools.translation.library": ("Decoder", "evaluate", "lm", "tune"),
+    "tools.translation.options": ("TranslateOptions",),
+    "tools.translation.tuning.options": ("EvaluationOptions", "TuningOptions"),
+    "tools.treebanks.library": ("evaluate_trees", "parse"),
+    "tools.treebanks.requests": ("ParseRequest",),
 }
 """Where the names are that are imported above for those who check types."""
 _MODULES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}

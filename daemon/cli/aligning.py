@@ -57,9 +57,9 @@ def align(
     empty side gets an empty line. --store uses the counts of the store's aligner as prior counts; the store is not
     changed. Two .tsv files and a .json output are read and written as Scripture Burrito.
     """
+    from hierogram.daemon.library.aligning import align as sample
+    from hierogram.daemon.library.aligning import texts_of
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.library.texts import align as sample
-    from hierogram.daemon.library.texts import texts_of
     from hierogram.daemon.text.burrito import burrito, common_verses
     from hierogram.daemon.text.lines import write_lines
     from hierogram.daemon.text.reading import read_pairs

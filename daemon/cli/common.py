@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +59,21 @@ def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
 
 
 def grammar_and_sentences(
-    context: typer.Context, files: Sequence[str], stack: ExitStack, *, needs_file: bool = False
+    context: typer.Context,
+    files: Sequence[str],
+    stack: ExitStack,
+    is_grammar: Callable[[str], bool],
+    *,
+    needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
     """Return the grammar and the file of sentences. The grammar is a file, or a store that `stack` closes.
 
-    Without a file, the sentences are read from standard input, unless `needs_file` is set. Raises `UsageError` if the
-    arguments are wrong, and `InputError` if the file cannot be read.
+    `is_grammar` returns whether a single file is the grammar. Without a file, the sentences are read from standard
+    input, unless `needs_file` is set. Raises `UsageError` if the arguments are wrong, and `InputError` if the file
+    cannot be read.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
-    from hierogram.tools.translation.grammars import is_grammar
 
     if len(files) > 2:
         raise UsageError("expected GRAMMAR FILE, or --store URL and FILE")

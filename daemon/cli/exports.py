@@ -21,6 +21,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
@@ -160,15 +161,12 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
         raise UsageError(f"--format {PACKED} writes a single file: use -o grammar.{PACKED}")
     if options.max_scope is None:
         raise UsageError(f"--format {PACKED} requires --max-scope")
-    from hierogram.daemon.library.texts import Decoder
-
+    packers = [one.pack for one in extensions() if one.pack]
+    if not packers:
+        raise UsageError(f"--format {PACKED}: no installed extension writes this format")
     with ExitStack() as stack:
-        of = grammar or stack.enter_context(chosen_store(context))
-        decoder = Decoder(
-            of, max_scope=options.max_scope, posterior_mean=options.posterior_mean,
-            current_sample=options.current_sample,
-        )  # fmt: skip
-        note(f"{destination.output}: {plural(decoder.pack(destination.output), 'rule')}")
+        rules = packers[0](grammar or stack.enter_context(chosen_store(context)), destination.output, options)
+        note(f"{destination.output}: {plural(rules, 'rule')}")
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:
@@ -230,7 +228,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare two exports. Shows rules added, removed and most changed, and exits with 1 if the exports differ."""
-    from hierogram.daemon.library.quality import diff as compare
+    from hierogram.daemon.exports.difference import diff as compare
 
     with interruptible("nothing was compared"):
         found = compare(before, after, limit)

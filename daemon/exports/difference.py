@@ -114,9 +114,12 @@ class Difference:
     most_news: list[ChangedRule] = field(default_factory=list)
 
 
-def compare(before: Path, after: Path, limit: int) -> Difference:
-    """Compare two exports of one format, and return at most `limit` rules of each kind. Raises `ExportError`."""
-    a, b = find_export(before), find_export(after)
+def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
+    """Compare two exports of one format, or folders of versions.
+
+    The result lists up to `limit` added, removed and changed rules each. Raises `ExportError`.
+    """
+    a, b = find_export(Path(before)), find_export(Path(after))
     formats = a[1]["format"], b[1]["format"]
     if formats[0] != formats[1]:
         raise ExportError(

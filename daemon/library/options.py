@@ -1,8 +1,9 @@
 """Validation of the options and arguments of library calls."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
+from operator import index
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,3 +55,11 @@ def a_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{name}: expected a string, got {value!r}")
     return value
+
+
+def whole_numbers(ids: int | Iterable[int]) -> list[int]:
+    """Return the ids of one pair or several as a list. Raises `UsageError` for anything that is not a whole number."""
+    try:
+        return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
+    except TypeError as error:
+        raise UsageError(f"ids must be numbers of pairs, got {ids!r}") from error

@@ -1,5 +1,6 @@
 """A stored pair, or tree, as a value."""
 
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from hierogram.daemon.exceptions import InputError
@@ -11,6 +12,7 @@ from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import Used
 from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.store import Store
 
 
 class StoredPair:
@@ -63,3 +65,11 @@ class StoredPair:
             return text + draw(self.derivation())
         except (InputError, DerivationError) as error:
             return f"{text}<p>{escape(str(error))}</p>"
+
+
+def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:
+    """Return the pairs, or trees, with these numbers. Raises `InputError` if one does not exist."""
+    rows = store.pairs_by_id(ids)
+    if missing := set(ids) - {row.id for row in rows}:
+        raise InputError(f"{store.url}: pair {min(missing)} not found")
+    return iter(rows)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
-from itertools import islice
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import PathLike, a_text, make_options, options_of, whole_number
-from hierogram.daemon.prefetch import made_in_threads
-from hierogram.daemon.progress import silence
+from hierogram.daemon.library.options import PathLike, a_text, make_options, options_of, whole_number, whole_numbers
 from hierogram.daemon.text.entries import Entries
 from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
@@ -38,8 +33,6 @@ from hierogram.storage.store import Store, open_store
 from hierogram.storage.store import upgrade as bring_up_to_date
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from hierogram.daemon.exports.exporting import Published
     from hierogram.daemon.exports.exporting import Report as ExportProgress
     from hierogram.daemon.exports.options import ExportOptions
@@ -49,35 +42,17 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
     from hierogram.daemon.library.finding import FoundRules
-    from hierogram.daemon.library.keywords import (
-        ChainKeywords,
-        EvidenceKeywords,
-        ExportKeywords,
-        SettingsKeywords,
-        TermKeywords,
-    )
+    from hierogram.daemon.library.keywords import ExportKeywords, SettingsKeywords
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
+    from hierogram.daemon.library.synchronizing import Synchronized
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.reading import Input
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
     from hierogram.storage.browsing.asking import Answered
-    from hierogram.storage.records import PairRow, SupportingPair
-    from hierogram.tools.diagnosis.diagnosis import Diagnosis
-    from hierogram.tools.diagnosis.options import ChainOptions
-    from hierogram.tools.evidence.gathering import Evidence
-    from hierogram.tools.evidence.options import EvidenceOptions
-    from hierogram.tools.integrations.tmx_exchange import Synchronized
-    from hierogram.tools.integrations.translation_memory import NearPair
-    from hierogram.tools.scores.records import PairScore
-    from hierogram.tools.scores.scoring import Scorer
-    from hierogram.tools.terms.options import TermOptions
-    from hierogram.tools.terms.reports import TermReport
-    from hierogram.tools.translation.corrections import Corrections
-    from hierogram.tools.translation.opening import Follower
-    from hierogram.tools.translation.text_translator import TextTranslation
+    from hierogram.storage.records import SupportingPair
 
 Steps = Callable[[int, int], None]
 """Callback of progress: steps done, steps in total."""
@@ -94,20 +69,6 @@ _UNLIMITED = (1 << 31) - 2
 
 DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
-
-
-class ScoredPair(NamedTuple):
-    """Score of a pair.
-
-    `number` is the pair's id in the store, or its position, from 1, among the given pairs. The score is None if the
-    pair has a `problem`, such as an empty side.
-    """
-
-    number: int
-    source: str
-    target: str
-    score: PairScore | None
-    problem: str | None = None
 
 
 class Answer(NamedTuple):
@@ -245,9 +206,6 @@ class GrammarStore:
         self._reader: Reader | None = None
         self._aligner: AnsweringAligner | None = None
         self._learning: Learning | None = None
-        self._follower: Follower | None = None
-        self._scorer: Scorer | None = None
-        """Model of scores, read once for each state of the store."""
 
     @property
     def url(self) -> str:
@@ -261,13 +219,6 @@ class GrammarStore:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
             return self._reader
-
-    @property
-    def corrections(self) -> Corrections:
-        """Return the corrected translations of the store, and the way to add more."""
-        from hierogram.tools.translation.corrections import Corrections
-
-        return Corrections(self.store, self.reader, self.withdraw)
 
     @property
     def aligner(self) -> AnsweringAligner:
@@ -432,7 +383,7 @@ class GrammarStore:
 
         If another process writes the grammar, the call waits up to a minute for it. Raises `InputError`.
         """
-        from hierogram.tools.integrations.tmx_exchange import synchronize
+        from hierogram.daemon.library.synchronizing import synchronize
 
         def leave(ids: Sequence[int]) -> None:
             left = self.withdraw(ids)
@@ -538,9 +489,9 @@ class GrammarStore:
 
     def pair(self, number: int) -> StoredPair:
         """Return a stored pair, or tree, with its links and present derivation. Raises `InputError`."""
-        from hierogram.daemon.library.pairs import StoredPair
+        from hierogram.daemon.library.pairs import StoredPair, rows_by_id
 
-        [row] = self._chosen([number])
+        [row] = rows_by_id(self.store, [number])
         return StoredPair(row, self.settings())
 
     def in_parts(
@@ -714,156 +665,6 @@ class GrammarStore:
         versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
         return publish(self.store, versions, wanted, report=progress, by_sentence=by_sentence)
 
-    def score(
-        self,
-        pairs: Iterable[tuple[str, str]] | None = None,
-        *,
-        ids: int | Iterable[int] = (),
-        after: int = 0,
-        keep: bool = False,
-        tokenized: bool = False,
-        progress: Callable[[str, int, int | None], None] | None = None,
-    ) -> Iterator[ScoredPair]:
-        """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
-
-        A stored pair is scored without its own contribution to the counts. `after` skips pairs up to that number. With
-        `keep`, the store keeps the scores of its pairs. Raises `NothingLearnedError`, `InputError`.
-        """
-        from hierogram.tools.scores.learned import Learned, rows_of
-        from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
-
-        report = progress or (lambda *_: None)
-        if self._scorer is None or self._scorer.learned.position != self.store.position():
-            self._scorer = Scorer(Learned(self.store, report), report)
-        scorer = self._scorer
-        threads = os.cpu_count() or 1
-        if pairs is not None:
-            from hierogram.daemon.text.texts import pipeline_of
-
-            texts = pipeline_of(self.settings())
-            texts = texts.of_words() if tokenized else texts
-            numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
-            read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
-            parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
-            for scored in made_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
-                yield from map(ScoredPair._make, scored)
-            return
-        rows = self._chosen(ids) if (ids := _whole_numbers(ids)) else rows_of(self.store, after)
-        blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
-        for block, scores in made_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
-            if keep:
-                keep_scores(self.store, scorer, block, scores)
-            for row, (score, _) in zip(block, scores, strict=True):
-                yield ScoredPair(row.id, row.source, row.target, score)
-
-    def kept_scores(self, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-        """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`.
-
-        Raises `InputError` if a pair does not exist.
-        """
-        from hierogram.tools.scores.records import score_of
-
-        chosen = _whole_numbers(ids)
-        if chosen:
-            self._chosen(chosen)
-        while scores := self.store.scores_by_id(chosen) if chosen else self.store.scores(after):
-            after = scores[-1].pair_id
-            texts = {row.id: row for row in self.store.pairs_by_id([score.pair_id for score in scores])}
-            for score in scores:
-                if row := texts.get(score.pair_id):
-                    yield ScoredPair(row.id, row.source, row.target, score_of(score))
-            if chosen:
-                return
-
-    def _chosen(self, ids: Sequence[int]) -> Iterator[PairRow]:
-        rows = self.store.pairs_by_id(ids)
-        if missing := set(ids) - {row.id for row in rows}:
-            raise InputError(f"{self.url}: pair {min(missing)} not found")
-        return iter(rows)
-
-    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text under the present grammar, as `Decoder(store)` gives it.
-
-        `.text` is the text.
-
-        The language model is built from the store's target side. A `Decoder` takes other models and weights. Raises
-        `NothingLearnedError`, `WrongKindError`, `UsageError`.
-        """
-        from hierogram.tools.translation.opening import Follower, equip
-        from hierogram.tools.translation.options import TranslateOptions
-        from hierogram.tools.translation.text_translator import TextTranslator
-
-        text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
-        with silence():
-            if self._follower is None:
-                self._follower = Follower(self.store, equip(TranslateOptions()))
-            translator = TextTranslator(self._follower.refresh(), self.corrections.known)
-        return translator.translate(text, format=format, alternatives=alternatives)
-
-    def nearest(self, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
-        """Return the stored pairs whose source is most similar to a text, best first, as a translation memory does.
-
-        There are at most `most` of them, of quality `least` or higher. Quality is 100 minus the edited characters in
-        percent of the longer text.
-        """
-        from hierogram.tools.integrations.translation_memory import nearest_pairs
-
-        with self.reader.look() as look:
-            return nearest_pairs(look, text, least, most)
-
-    def memory(self, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-        """Yield the parts of a TMX file of all pairs, of a corpus, or of the pairs that were added since a time."""
-        from hierogram.tools.integrations.tmx_exchange import memory_file
-
-        return memory_file(self.reader, corpus, since)
-
-    def terms(
-        self,
-        *,
-        departures: int = 0,
-        options: TermOptions | None = None,
-        progress: Callable[[str, int, int], None] | None = None,
-        **chosen: Unpack[TermKeywords],
-    ) -> TermReport:
-        """Return terms, which are phrases with consistent renderings, and up to `departures` exceptions of each term.
-
-        Options are those of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
-        `InputError`.
-        """
-        from hierogram.tools.terms.extraction import extract_terms
-        from hierogram.tools.terms.options import TermOptions
-
-        return extract_terms(self.store, options_of(TermOptions, options, chosen), departures, progress)
-
-    def evidence(
-        self, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Unpack[EvidenceKeywords]
-    ) -> Evidence:
-        """Return the store's evidence on a sentence: matching rules, pairs that share most of its words, dictionary
-        entries.
-
-        Options are those of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
-        """
-        from hierogram.tools.evidence.gathering import gather
-        from hierogram.tools.evidence.options import EvidenceOptions
-
-        wanted = options_of(EvidenceOptions, options, chosen)
-        with self.reader.look() as look:
-            return gather(look, sentence, wanted)
-
-    def diagnose(
-        self, *, options: ChainOptions | None = None, progress: Steps | None = None, **chosen: Unpack[ChainKeywords]
-    ) -> Diagnosis:
-        """Run several chains over the store's pairs, in memory, and return how well they agree.
-
-        Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
-        """
-        from hierogram.tools.diagnosis.chains import run_chains
-        from hierogram.tools.diagnosis.diagnosis import diagnose
-        from hierogram.tools.diagnosis.options import ChainOptions
-
-        wanted = options_of(ChainOptions, options, chosen)
-        return diagnose(run_chains(self.store, wanted, progress or (lambda *_: None)))
-
     def verify(self, progress: Steps | None = None) -> VerifyReport:
         """Count all rules again from the derivations, check all tables, and return the differences."""
         from hierogram.daemon.learning.verifying import verify
@@ -915,7 +716,7 @@ class GrammarStore:
         """
         from hierogram.daemon.learning.residents import in_transactions, withdraw_all
 
-        ids = _whole_numbers(ids)
+        ids = whole_numbers(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("select pairs by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
@@ -938,14 +739,6 @@ class GrammarStore:
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return the changes since a position, the number of the last known event; None means the oldest kept event."""
         return self.store.events(after, limit, kinds)
-
-
-def _whole_numbers(ids: int | Iterable[int]) -> list[int]:
-    """Return the ids of one pair or several as a list. Raises `UsageError` for anything that is not a whole number."""
-    try:
-        return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
-    except TypeError as error:
-        raise UsageError(f"ids must be pair numbers, got {ids!r}") from error
 
 
 def _problem_of(file: Path, store: Path, force: bool) -> str | None:

@@ -2,8 +2,6 @@
 
 A folder may import the folders that its row names, if they are listed above it. A module in a part's root is a row of
 its own: exceptions and records are at the bottom, the facade and the command line at the top.
-
-A row may also name folders below it that are imported `lazily`: inside functions only.
 """
 
 import tomllib
@@ -18,14 +16,9 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
     """Return the rows in order: each folder and the names that it may import."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
-        assert row.keys() - {"lazily"} == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"
+        assert row.keys() == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"
         found[folder] = tuple(row["imports"])
     return found
-
-
-def lazy(layers: str) -> dict[str, frozenset[str]]:
-    """For each folder, the folders below it that its functions import when called."""
-    return {folder: frozenset(row.get("lazily", ())) for folder, row in tomllib.loads(layers).items()}
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:

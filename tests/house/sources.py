@@ -18,8 +18,6 @@ class Import(NamedTuple):
     """Full name, such as `hierogram.storage.store.Store` or `numpy`."""
     typing_only: bool
     """Whether it is under `if TYPE_CHECKING:`."""
-    lazy: bool
-    """Whether it is inside a function, so that nothing is loaded until the function is called."""
 
 
 @cache
@@ -53,12 +51,6 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
         for statement in node.body
         for inner in ast.walk(statement)
     }
-    in_functions = {
-        inner
-        for node in ast.walk(syntax)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
     for node in ast.walk(syntax):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -67,18 +59,17 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        yield from (Import(name, node in for_types, node in in_functions) for name in names)
+        yield from (Import(name, node in for_types) for name in names)
 
 
 @cache
-def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
-    """Return the project's modules that a module imports when it runs, except itself; without `lazily`, when it is
-    loaded.
+def imported(path: Path) -> frozenset[Path]:
+    """Return the project's modules that a module imports, except itself.
 
     Names under `if TYPE_CHECKING:` are not imported at run time.
     """
     found: set[Path] = set()
-    for name, typing_only, lazy in imports(tree(path)):
+    for name, typing_only in imports(tree(path)):
         if name.startswith("hierogram."):
             steps = name.split(".")[1:]
             # The project's packages define no names of their own, so the longest prefix that is a module is the one
@@ -86,7 +77,7 @@ def imported(path: Path, *, lazily: bool = True) -> frozenset[Path]:
             while not (where := module_at(steps)) and steps:
                 steps.pop()
             assert where is not None, f"{path}: imports {name}, which does not exist"
-            if not typing_only and (lazily or not lazy):
+            if not typing_only:
                 found.add(where)
     return frozenset(found - {path})
 

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.layers import LAYERS, allowed, floor, lazy, rows
+from tests.house.layers import LAYERS, allowed, floor, rows
 from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, tree
 
 
@@ -33,25 +33,15 @@ def test_every_row_names_folders_above_it() -> None:
 
 
 def test_imports_go_down() -> None:
-    may, below = allowed(rows(LAYERS)), lazy(LAYERS)
+    may = allowed(rows(LAYERS))
     upward = [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
         for path in placed()
         for other in imported(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
         if floor(path) != floor(other) and floor(other) not in may[floor(path)]
-        if floor(other) not in below[floor(path)] or other in imported(path, lazily=False)
     ]
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
-
-
-def test_lazy_imports_in_the_table_still_exist() -> None:
-    may = allowed(rows(LAYERS))
-    found: dict[str, set[str]] = {folder: set() for folder in may}
-    for path in placed():
-        below = {floor(other) for other in imported(path)} - {floor(path)} - may[floor(path)]
-        found[floor(path)] |= below & may.keys()
-    assert found == lazy(LAYERS)
 
 
 def test_the_table_has_no_cycle() -> None:
@@ -90,11 +80,11 @@ def test_all_forms_of_import_are_found() -> None:
         "def f():\n    from hierogram.samplers import grammar\n    import numba.core\n"
     )
     assert set(imports(ast.parse(source))) == {
-        ("typing.TYPE_CHECKING", False, False),
-        ("hierogram.storage.records", False, False),
-        ("hierogram.storage.store.Store", True, False),
-        ("hierogram.samplers.grammar", False, True),
-        ("numba.core", False, True),
+        ("typing.TYPE_CHECKING", False),
+        ("hierogram.storage.records", False),
+        ("hierogram.storage.store.Store", True),
+        ("hierogram.samplers.grammar", False),
+        ("numba.core", False),
     }
 
 

@@ -47,6 +47,7 @@ def evidence(
     from hierogram.daemon.text.texts import pipeline_of
     from hierogram.tools.evidence.budget import within
     from hierogram.tools.evidence.gathering import as_prompt
+    from hierogram.tools.evidence.library import evidence as gather
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are mutually exclusive")
@@ -57,7 +58,7 @@ def evidence(
             raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
         wanted = to_choose_from(tokenized=wanted.tokenized)
     with chosen_store(context) as opened:
-        found, texts = opened.evidence(sentence, options=wanted), pipeline_of(opened.settings())
+        found, texts = gather(opened, sentence, options=wanted), pipeline_of(opened.settings())
     if as_json or format == JSON:
         print_json(asdict(found))
     elif characters is not None:

@@ -13,6 +13,7 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.options import Declared
 from hierogram.tools.evidence.budget import within
 from hierogram.tools.evidence.gathering import Evidence, as_prompt
+from hierogram.tools.evidence.library import evidence as evidence_of
 from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
 
 _DECLARED = Declared.of(EvidenceOptions)
@@ -74,10 +75,10 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            found = service.store.evidence(source, options=to_choose_from(tokenized=tokenized))
+            found = evidence_of(service.store, source, options=to_choose_from(tokenized=tokenized))
             return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
         wanted = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        found = service.store.evidence(source, options=wanted)
+        found = evidence_of(service.store, source, options=wanted)
         if format == "prompt":
             return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
         return JSONResponse(asdict(found))

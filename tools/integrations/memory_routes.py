@@ -12,6 +12,8 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.tools.integrations.translation_memory import memory as memory_of
+from hierogram.tools.integrations.translation_memory import nearest
 from hierogram.tools.translation.languages import base
 
 _LONGEST = 2_000
@@ -78,7 +80,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
                 HTTPStatus.NOT_FOUND,
                 f"no memory from {source} to {target}: the languages of the store are {own[0]} and {own[1]}",
             )
-        found = service.store.nearest(text, min_similarity, max_candidates)
+        found = nearest(service.store, text, min_similarity, max_candidates)
         return [
             NearAnswer(source=one.source, target=one.target, quality=one.quality, rank=one.rank, context=one.corpus)
             for one in found
@@ -98,7 +100,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     ) -> Response:
         """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
         _languages(service)
-        return Download(downloads, service.store.memory(corpus, since), media_type=_TMX)
+        return Download(downloads, memory_of(service.store, corpus, since), media_type=_TMX)
 
     return router
 

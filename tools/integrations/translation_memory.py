@@ -1,16 +1,25 @@
-"""Fuzzy translation-memory matches: stored pairs most similar to a text, among pairs that share its words."""
+"""The store as a translation memory: fuzzy matches of a text, and export of pairs as TMX."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import log
 
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.likeness import like_pairs
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.looking import NamedPair, last_pair, page_of_pairs
 from hierogram.storage.browsing.search import known_words
 
 _MOST_WORDS = 200
 _CANDIDATES = 100
+
+UNSAID = ("x-source", "x-target")
+"""Language codes for a store that does not name its languages."""
+_MOMENT = "%Y%m%dT%H%M%SZ"
+_PAIRS_A_PIECE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +38,18 @@ class NearPair:
     rank: float
 
 
-def nearest_pairs(look: Look, text: str, least: float, most: int) -> list[NearPair]:
-    """Return up to `most` pairs with a quality of at least `least`, best first.
+def nearest(store: GrammarStore, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
+    """Return the stored pairs whose source is most similar to a text, best first, as a translation memory does.
 
-    Only the last of equal pairs is returned.
+    There are at most `most` of them, of quality `least` or higher. Quality is 100 minus the edited characters in
+    percent of the longer text. Only the last of equal pairs is returned.
     """
-    texts = pipeline_of(look.settings()).running()
-    words = texts.source.tokens(text).split(" ")[:_MOST_WORDS]
+    with store.reader.look() as look:
+        texts = pipeline_of(look.settings()).running()
+        words = texts.source.tokens(text).split(" ")[:_MOST_WORDS]
+        known = known_words(look, words).get(SOURCE, {})
+        pairs, entries = like_pairs(look, {word: known[word] for word in words if word in known}, _CANDIDATES)
     sentence = " ".join(words)
-    known = known_words(look, words).get(SOURCE, {})
-    pairs, entries = like_pairs(look, {word: known[word] for word in words if word in known}, _CANDIDATES)
     often = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + often / max(1, known[word].count if word in known else 1)) for word in words}
     found: dict[tuple[str, str], NearPair] = {}
@@ -78,3 +89,41 @@ def edits(first: str, second: str) -> int:
         down = same | less
         more, less = (falls | ~(down | rises)) & every, rises & down
     return distance
+
+
+def memory(store: GrammarStore, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
+    """Yield the parts of a TMX file of all pairs, of a corpus, or of the pairs that were added since a time.
+
+    The `tuid` is the external id. Each part is read in its own transaction, so that a slow reader holds no connection.
+    Pairs withdrawn during the export are missing, and pairs added during the export are left out. Characters that XML
+    does not allow are dropped.
+    """
+    with store.reader.look() as look:
+        settings, last = look.settings(), last_pair(look)
+    texts = pipeline_of(settings).running()
+    languages = [xml_attribute(language) for language in settings.languages or UNSAID]
+    yield (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
+        '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
+        f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
+    )
+
+    def unit(pair: NamedPair) -> str:
+        own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
+        sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
+        variants = "".join(
+            f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
+            for language, side in zip(languages, sides, strict=True)
+        )
+        moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
+        return f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
+
+    after = 0
+    while after < last:
+        with store.reader.look() as look:
+            page = page_of_pairs(look, after, corpus, _PAIRS_A_PIECE)
+        if not page:
+            break
+        after = page[-1].id
+        yield "".join(unit(pair) for pair in page if pair.id <= last and (since is None or pair.added_at >= since))
+    yield "</body>\n</tmx>\n"

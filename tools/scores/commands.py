@@ -25,7 +25,8 @@ from hierogram.storage.options import Option
 from hierogram.tools.scores.records import Misfit, PairScore
 
 if TYPE_CHECKING:
-    from hierogram.daemon.library.store import GrammarStore, ScoredPair
+    from hierogram.daemon.library.store import GrammarStore
+    from hierogram.tools.scores.library import ScoredPair
 
 
 _COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd target", "source", "target")
@@ -64,6 +65,9 @@ def score(
     immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be
     scored, for example because a side is empty.
     """
+    from hierogram.tools.scores.library import kept_scores
+    from hierogram.tools.scores.library import score as score_pairs
+
     if files and (keep or kept):
         raise UsageError("--keep and --kept require stored pairs: leave out the files")
     if keep and kept:
@@ -93,11 +97,11 @@ def score(
             shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
 
         if kept:
-            found = opened.kept_scores(pair or (), after)
+            found = kept_scores(opened, pair or (), after)
         else:
             texts = _read(opened, files, tokenized) if files else None
-            found = opened.score(
-                texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
+            found = score_pairs(
+                opened, texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
             )  # fmt: skip
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
@@ -119,7 +123,7 @@ def score(
 
 
 def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
-    from hierogram.daemon.library.texts import texts_of
+    from hierogram.daemon.library.aligning import texts_of
     from hierogram.daemon.text.reading import read_pairs
 
     texts, sides = texts_of(store, None, tokenized), read_pairs(files)

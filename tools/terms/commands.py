@@ -47,11 +47,12 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
             options,
             **{name: value for name, value in GLOSSARY_DEFAULTS.items() if name not in given(context, TermOptions)},
         )
+    from hierogram.tools.terms.library import terms as find_terms
     from hierogram.tools.terms.reports import format_renderings, format_terms
 
     with interruptible("no output was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
-        found = opened.terms(
-            departures=written.departures, options=options,
+        found = find_terms(
+            opened, departures=written.departures, options=options,
             progress=lambda doing, done, total: shown.update(done, total, done, doing),
         )  # fmt: skip
         if form not in (GLOSSARY, JSON):

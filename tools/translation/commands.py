@@ -32,7 +32,7 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 if TYPE_CHECKING:
-    from hierogram.daemon.library.texts import Decoder
+    from hierogram.tools.translation.library import Decoder
     from hierogram.tools.translation.text_translator import TextTranslation
 
 
@@ -103,12 +103,13 @@ def translate(
     can contain several sentences; empty lines stay empty. Words without a rule are passed through. Standard input is
     translated line by line, with the newest grammar of the store.
     """
-    from hierogram.daemon.library.texts import Decoder
-    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
+    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text, read_sentences, without_mark
+    from hierogram.tools.translation.grammars import is_grammar
+    from hierogram.tools.translation.library import Decoder
     from hierogram.tools.translation.text_translator import TOKENS
 
     with ExitStack() as stack, interruptible("the remaining lines were not translated"):
-        grammar, sentences = grammar_and_sentences(context, files or (), stack)
+        grammar, sentences = grammar_and_sentences(context, files or (), stack, is_grammar)
         if options.tokenized and (wanted.text or wanted.html):
             raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
@@ -279,13 +280,14 @@ def tune(
     from hierogram.tools.translation.tuning.tuning import need_scipy
 
     need_scipy()
-    from hierogram.daemon.library.quality import tune as find_weights
+    from hierogram.tools.translation.grammars import is_grammar
+    from hierogram.tools.translation.library import tune as find_weights
 
     with ExitStack() as stack, interruptible("no weights were written"):
         if files:
             if not reference:
                 raise UsageError("FILE requires references: -r FILE")
-            grammar, sentences = grammar_and_sentences(context, files, stack, needs_file=True)
+            grammar, sentences = grammar_and_sentences(context, files, stack, is_grammar, needs_file=True)
         elif options.lm is not None:
             raise UsageError("--lm requires FILE: without it, the language model is built from the pairs of the store")
         else:
@@ -341,10 +343,10 @@ def lm(
     """
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert requires exactly one FILE, and no options of estimation")
-    from hierogram.daemon.library.quality import lm as estimate
     from hierogram.daemon.library.store import open
     from hierogram.tools.translation.language_models.estimation import Report
     from hierogram.tools.translation.language_models.files import convert as write_again
+    from hierogram.tools.translation.library import lm as estimate
 
     files = files_or_input(files, "sentences")
     with interruptible("no language model was written"), ExitStack() as stack:

@@ -11,14 +11,13 @@ from html import escape
 from unicodedata import normalize
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.given import GivenPairs
 from hierogram.daemon.text.ingest import check_takes, ingest
 from hierogram.daemon.text.kept import TAG
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.looking import NamedPair, pairs_named
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.store import Store
 
 CORPUS = "corrections"
 """Corpus of corrections."""
@@ -44,10 +43,10 @@ class Corrections:
     ones are withdrawn, so that a text never lacks its correction. Safe to use from several threads.
     """
 
-    def __init__(self, store: Store, reader: Reader, withdraw: Withdraw) -> None:
-        self._store = store
-        self._reader = reader
-        self._withdraw = withdraw
+    def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
+        self._store = store.store
+        self._reader = store.reader
+        self._withdraw = withdraw or store.withdraw
 
     def known(self, text: str, html: bool = False) -> str | None:
         """Return the newest correction of exactly this text, or None.

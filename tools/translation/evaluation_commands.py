@@ -58,7 +58,7 @@ def evaluate(
 def _evaluate_translations(
     translations: list[str], reference: list[str], options: EvaluationOptions, as_json: bool
 ) -> None:
-    from hierogram.daemon.library.quality import evaluate as compare
+    from hierogram.tools.translation.library import evaluate as compare
 
     with interruptible("nothing was compared"):
         found = compare(translations, reference, options=options)
@@ -79,7 +79,7 @@ def _evaluate_translations(
 
 
 def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) -> None:
-    from hierogram.daemon.library.quality import evaluate_links
+    from hierogram.daemon.learning.alignment.evaluation import evaluate_links
 
     result = evaluate_links(hypothesis, gold, one_based=one_based)
     for one in result.notes:
@@ -93,8 +93,8 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
 
 
 def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
-    from hierogram.daemon.library.quality import evaluate_trees
     from hierogram.tools.treebanks.evaluation import CUTOFF_WORDS
+    from hierogram.tools.treebanks.library import evaluate_trees
 
     result = evaluate_trees(hypothesis, gold)
     if as_json:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from hierogram.daemon.configuration import Configuration
+    from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.daemon.web.protocol.context import Page, WebContext
     from hierogram.samplers.grammar.kinds import Notation
@@ -43,6 +45,17 @@ def _check(configuration: "Configuration") -> None:
             raise UsageError(f"translating.{key}: {file}: file not found")
 
 
+def _pack(grammar: "GrammarStore | str", file: Path, options: "ExportOptions") -> int:
+    from hierogram.tools.translation.library import Decoder
+
+    assert options.max_scope is not None
+    decoder = Decoder(
+        grammar, max_scope=options.max_scope, posterior_mean=options.posterior_mean,
+        current_sample=options.current_sample,
+    )  # fmt: skip
+    return decoder.pack(file)
+
+
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.translation.routes import translate_routes
     from hierogram.tools.translation.web import WebTranslation
@@ -72,6 +85,7 @@ EXTENSION = Extension(
     commands=_commands,
     sections=_sections,
     check=_check,
+    pack=_pack,
     routes=_routes,
     pages=_pages,
     templates="hierogram.tools.translation",

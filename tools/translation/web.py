@@ -12,7 +12,7 @@ class WebTranslation:
 
     def __init__(self, context: WebContext) -> None:
         opened = context.service.store
-        self.corrections = Corrections(opened.store, opened.reader, context.service.withdraw)
+        self.corrections = Corrections(opened, context.service.withdraw)
         options = context.section("translating", DecodingOptions).to_translate()
         self.translations = Translations(opened.store, options, self.corrections)
         self.translator = PlainTranslator(opened.store, lambda: self.translations.now()[0])

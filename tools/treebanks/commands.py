@@ -9,6 +9,7 @@ import typer
 
 from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, note, plural
 from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT
 from hierogram.samplers.grammar.settings import PCFG
@@ -38,11 +39,13 @@ def parse(
     Tokens are separated by spaces. Unknown words are parsed as their class. A sentence without a parse gets a flat
     tree; empty lines stay empty.
     """
-    from hierogram.daemon.library.texts import parse as find_trees
     from hierogram.daemon.text.lines import read_sentences, write_lines
+    from hierogram.tools.treebanks.library import parse as find_trees
 
     with interruptible("no trees were written"), ExitStack() as stack:
-        grammar, sentences = grammar_and_sentences(context, files or (), stack)
+        grammar, sentences = grammar_and_sentences(
+            context, files or (), stack, lambda file: promised_format(file) is not None
+        )
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
             note(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
@@ -57,13 +58,13 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
     return AlignmentScore(error, precision, in_sure / sure if sure else 1.0, pairs, links, sure, possible)
 
 
-def evaluate_files(links: str, reference: str, *, one_based: bool = False) -> AlignmentScore:
+def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
     """Compare a file of links with manual links; with `one_based`,
     the manual links count words from 1. Raises `InputError`.
 
     The result has a note if one of the files seems to count words from 1 and the other from 0.
     """
-    gold, found = read_gold(reference, one_based=one_based), read_links(links)
+    gold, found = read_gold(str(reference), one_based=one_based), read_links(str(links))
     if len(found) < len(gold):
         raise InputError(
             f"{links} has {len(found):,} lines, but {reference} has {len(gold):,}: each pair with manual links must "

@@ -9,7 +9,7 @@ from tests.storage.building import Delta, commit, query
 
 from hierogram.daemon.cli.exports import DATASETTE, PACKED
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.difference import compare
+from hierogram.daemon.exports.difference import diff
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats.registry import EVERY, FORMATS
 from hierogram.daemon.exports.options import ExportOptions
@@ -34,7 +34,7 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
     export(store, tmp_path / "a", options)
     commit(store, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
     export(store, tmp_path / "b", options)
-    found = compare(tmp_path / "a", tmp_path / "b", 10)
+    found = diff(tmp_path / "a", tmp_path / "b", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 2, 1, 1)
     [added], [removed], changed = found.most_added, found.most_removed, found.most_changed
     assert (added.source, added.before, round(added.after or 0, 3)) == ("e", None, 8)
@@ -43,8 +43,8 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
         ("a", 3, 7),
         ("d", 1, 2),
     ]
-    assert compare(tmp_path / "a", tmp_path / "a", 1).same == 4
-    assert len(compare(tmp_path / "a", tmp_path / "b", 1).most_changed) == 1
+    assert diff(tmp_path / "a", tmp_path / "a", 1).same == 4
+    assert len(diff(tmp_path / "a", tmp_path / "b", 1).most_changed) == 1
 
 
 @pytest.mark.slow
@@ -57,9 +57,9 @@ def test_links_of_nonterminals_distinguish_rules(store: Store, tmp_path: Path, f
     export(store, tmp_path / "a", options)
     commit(store, [], [delta(*crossed, 2)])
     export(store, tmp_path / "b", options)
-    found = compare(tmp_path / "a", tmp_path / "a", 10)
+    found = diff(tmp_path / "a", tmp_path / "a", 10)
     assert (found.same, found.changed, found.added, found.removed) == (2, 0, 0, 0)
-    found = compare(tmp_path / "a", tmp_path / "b", 10)
+    found = diff(tmp_path / "a", tmp_path / "b", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 1, 0, 0)
     assert (found.most_changed[0].source, found.most_changed[0].target) == crossed
 
@@ -67,7 +67,7 @@ def test_links_of_nonterminals_distinguish_rules(store: Store, tmp_path: Path, f
 def test_rules_with_equal_text_in_a_format_are_merged(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
     export(store, tmp_path / "a.moses", ExportOptions(current_sample=True, format="moses"))
-    found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
+    found = diff(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
 
@@ -76,12 +76,12 @@ def test_exports_that_cannot_be_compared_are_reported(store: Store, tmp_path: Pa
     export(store, tmp_path / "a", ExportOptions(current_sample=True, format="cdec"))
     export(store, tmp_path / "b", ExportOptions(current_sample=True, format="tsv"))
     with pytest.raises(ExportError, match="exports must have the same format"):
-        compare(tmp_path / "a", tmp_path / "b", 1)
+        diff(tmp_path / "a", tmp_path / "b", 1)
     (tmp_path / "a").write_text("[X] ||| a\n")
     with pytest.raises(ExportError, match="line 1: not a line of a cdec export"):
-        compare(tmp_path / "a", tmp_path / "a", 1)
+        diff(tmp_path / "a", tmp_path / "a", 1)
     with pytest.raises(ExportError, match="cannot be read as a manifest"):
-        compare(tmp_path / "none", tmp_path / "a", 1)
+        diff(tmp_path / "none", tmp_path / "a", 1)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, sto
     commit(store, [], [delta("a", "x", 0, 2), delta("b", "x", 0, 5), delta("d", "x", 1, 1)])
     query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
     export(store, tmp_path / "after", options)
-    found = compare(tmp_path / "before", tmp_path / "after", 10)
+    found = diff(tmp_path / "before", tmp_path / "after", 10)
     # Standard errors of the differences are near √2, and √0.05 for the added rule.
     assert (found.same, found.changed, found.added) == (1, 2, 1)
     assert found.news == 2
@@ -160,4 +160,4 @@ def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, sto
     assert manifest["variance_a_use"] == pytest.approx(0.05)
     del manifest["variance_a_use"]
     (tmp_path / "before.json").write_text(json.dumps(manifest))
-    assert compare(tmp_path / "before", tmp_path / "after", 10).news is None
+    assert diff(tmp_path / "before", tmp_path / "after", 10).news is None

@@ -50,10 +50,10 @@ def use_a_store(folder: Path) -> None:
         assert store.export(folder / "grammar.cdec.gz", options=hg.ExportOptions(max_scope=2)).rules
         assert store.publish(folder / "versions", keep=1).manifest.rules
         assert hg.Decoder(store).pack(folder / "grammar.packed")
-        assert store.evidence("la maison", options=hg.EvidenceOptions(pairs=1)).rules
-        assert len(list(store.score())) == len(PAIRS)
-        assert store.terms(options=hg.TermOptions(min_count=2, min_words=1)).pairs == len(PAIRS)
-        assert store.diagnose(options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
+        assert hg.evidence(store, "la maison", options=hg.EvidenceOptions(pairs=1)).rules
+        assert len(list(hg.score(store))) == len(PAIRS)
+        assert hg.terms(store, options=hg.TermOptions(min_count=2, min_words=1)).pairs == len(PAIRS)
+        assert hg.diagnose(store, options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules_in_use
         assert store.notation().one == "pair"
         assert store.glance().rules_in_use
@@ -62,14 +62,14 @@ def use_a_store(folder: Path) -> None:
         with store.reader.look() as look:
             assert look.settings() == store.settings()
         assert store.writer() is None
-        assert list(store.kept_scores()) == []
+        assert list(hg.kept_scores(store)) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(current_sample=True).top(1, "count")[0]
         assert store.index() == 0
         assert store.pairs_using(rule.source, rule.target)
         assert store.find_rules("maison").rules[0].target == "house"
-        for use in (lambda: store.nearest("la maison"), lambda: "".join(store.memory())):
+        for use in (lambda: hg.nearest(store, "la maison"), lambda: "".join(hg.memory(store))):
             if find_spec("sacremoses"):
                 assert "the house" in str(use())
             else:
@@ -81,13 +81,13 @@ def use_a_store(folder: Path) -> None:
         assert not store.verify().problems
         assert not store.repair(keep=False).changed
         assert store.back_up(folder / "copy.db")
-        assert store.translate("une maison").text == "a house"
+        assert hg.Decoder(store).translate("une maison").text == "a house"
         if find_spec("sacremoses"):
-            store.corrections.put("une maison", "one house", "smoke test")
-            assert store.translate("une maison", format="text").text == "one house"
+            hg.Corrections(store).put("une maison", "one house", "smoke test")
+            assert hg.Decoder(store).translate("une maison", format="text").text == "one house"
             store.withdraw(corpus="corrections")
         else:
-            expect(lambda: store.corrections.put("une maison", "one house", "smoke test"), hg.UsageError, "sacremoses")
+            expect(lambda: hg.Corrections(store).put("une maison", "one house", "smoke"), hg.UsageError, "sacremoses")
         with store.in_parts(folder / "parts.db") as parts:
             assert parts.settings().bpe_merges
         (folder / "memory.tmx").write_text(MEMORY, encoding="utf-8")

@@ -42,9 +42,9 @@ news = store.events(after=2, kinds=("rule-new", "rule-gone", "rule-moved")).even
 store.store.keep_events(500_000)
 """),
     "evidence": (NEWS, """
-rules = store.evidence("elle ne vient pas à la maison").rules
-pairs = store.evidence("elle ne vient pas à la maison", pairs=3).pairs
-found = store.evidence("elle ne vient pas à la maison")
+rules = hg.evidence(store, "elle ne vient pas à la maison").rules
+pairs = hg.evidence(store, "elle ne vient pas à la maison", pairs=3).pairs
+found = hg.evidence(store, "elle ne vient pas à la maison")
 """),
     "exports": (NEWS, """
 store.export("grammar.cdec.gz")
@@ -69,19 +69,19 @@ parts = store.in_parts(folder / "parts.db")
 parts.learn().run()
 """),
     "scores": (NEWS, """
-scored = list(store.score())
+scored = list(hg.score(store))
 doubtful = [one for one in scored if one.score.evidence < 0]
 strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.odds > 3]
-two = list(store.score(ids=[3, 5]))
-kept = list(store.score(keep=True))
+two = list(hg.score(store, ids=[3, 5]))
+kept = list(hg.score(store, keep=True))
 rows = store.store.scores()
 """),
     "terms": (NEWS, """
-terms = store.terms()
-more = store.terms(top=200, min_count=2)
-single = store.terms(corpus="default", min_words=1)
-departures = store.terms(departures=5).departures
-glossary = store.terms(top=100000, min_words=1, consistency=0.9).terms
+terms = hg.terms(store)
+more = hg.terms(store, top=200, min_count=2)
+single = hg.terms(store, corpus="default", min_words=1)
+departures = hg.terms(store, departures=5).departures
+glossary = hg.terms(store, top=100000, min_words=1, consistency=0.9).terms
 """),
     "trees": ("trees = hg.open('trees.db', create=True, grammar='trees', annealing=5)\n", """
 trees.add("trees.mrg")

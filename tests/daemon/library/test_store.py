@@ -177,7 +177,7 @@ def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
         (lambda: new.withdraw(9.5), r"ids must be pair numbers, got 9\.5"),
         (lambda: new.export("g", max_scoop=2), "unknown option max_scoop: expected format"),
         (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
-        (lambda: new.terms(min_words=9), "min_words"),
+        (lambda: hg.terms(new, min_words=9), "min_words"),
         (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
         (lambda: hg.align(["a"], ["b"], model="no"), "no"),
         (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "cannot be combined"),
@@ -289,19 +289,19 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
 
 @pytest.mark.database("sqlite", "postgres")
 def test_queries(opened: hg.GrammarStore) -> None:
-    found = opened.evidence("la maison", pairs=2)
+    found = hg.evidence(opened, "la maison", pairs=2)
     assert found.rules
     assert len(found.pairs) <= 2
-    scored = list(opened.score(ids=[2, 1]))
+    scored = list(hg.score(opened, ids=[2, 1]))
     assert {one.number for one in scored} == {1, 2}
-    [given, empty] = opened.score([("la maison", "the house"), ("", "x")])
+    [given, empty] = hg.score(opened, [("la maison", "the house"), ("", "x")])
     assert given.score is not None
     assert (empty.number, empty.score) == (2, None)
     with pytest.raises(InputError, match="pair 99 not found"):
-        list(opened.score(ids=[99]))
-    assert len(list(opened.score(keep=True))) == len(opened.store.scores(0)) > 2
-    assert opened.diagnose(chains=2, sweeps=16).chains == 2
-    assert opened.terms(min_count=2, min_words=1).pairs == len(LINES)
+        list(hg.score(opened, ids=[99]))
+    assert len(list(hg.score(opened, keep=True))) == len(opened.store.scores(0)) > 2
+    assert hg.diagnose(opened, chains=2, sweeps=16).chains == 2
+    assert hg.terms(opened, min_count=2, min_words=1).pairs == len(LINES)
     assert opened.repair(keep=False).changed is False
     assert opened.events(limit=1).last >= 0
 
@@ -433,8 +433,8 @@ CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
     ("limit: must be >= 0, got -1", lambda store: store.rules(limit=-1)),
     ("limit: must be <= 9223372036854775807, got 1000", lambda store: store.rules(limit=10**20)),
     ("folder/ is a folder", lambda store: store.export("folder/")),
-    ("text: expected a string, got None", lambda store: store.translate(None)),  # type: ignore[arg-type]
-    ("best: must be >= 1, got 0", lambda store: store.translate("la", best=0)),
+    ("text: expected a string, got None", lambda store: hg.Decoder(store).translate(None)),  # type: ignore[arg-type]
+    ("best: must be >= 1, got 0", lambda store: hg.Decoder(store).translate("la", best=0)),
     ("best: must be >= 1, got -1", lambda store: hg.Decoder(store).translate("la", best=-1)),
     ("best: expected an integer, got True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
 ]
@@ -463,7 +463,7 @@ def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
         lambda: opened.pair(large),
         lambda: opened.set_links({large: hg.KnownLinks()}),
         lambda: opened.withdraw([large]),
-        lambda: list(opened.score(ids=[large])),
+        lambda: list(hg.score(opened, ids=[large])),
     ):
         with pytest.raises(InputError, match=r"pair .*found"):
             call()
@@ -479,7 +479,7 @@ def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     assert new.withdraw(np.array([2, 3])).pairs == 2
     assert new.withdraw(pandas.Series([4])).pairs == 1
     with pytest.raises(InputError, match="pair 99 not found"):
-        list(new.kept_scores(99))
+        list(hg.kept_scores(new, 99))
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:

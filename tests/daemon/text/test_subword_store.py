@@ -68,7 +68,7 @@ def test_pairs_of_a_rule_are_shown_in_words(parts: hg.GrammarStore, hierogram: R
 
 def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
-    found = parts.evidence(f"{word} mkate nyeusi")
+    found = hg.evidence(parts, f"{word} mkate nyeusi")
     assert found.words == [word, "mkate", "nyeusi"]
     assert PART_MARK not in repr(found)
     assert found.pairs[0].source in dict(VERSES)
@@ -79,12 +79,12 @@ def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
     assert any(rule.source == "mkate" and rule.target == "bread" and rule.places[0].words == ((1, 2),)
                for rule in found.rules)  # fmt: skip
     # Words split only at spaces work as well, and letters that no pair has make a word unknown.
-    assert parts.evidence(f"{word} mkate", tokenized=True).words == [word, "mkate"]
-    assert parts.evidence("mkate ŵŵ").unknown == ["ŵŵ"]
+    assert hg.evidence(parts, f"{word} mkate", tokenized=True).words == [word, "mkate"]
+    assert hg.evidence(parts, "mkate ŵŵ").unknown == ["ŵŵ"]
 
 
 def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
-    found = parts.terms(min_words=1, top=200)
+    found = hg.terms(parts, min_words=1, top=200)
     assert {word for term in found.terms for word in term.source.split()} <= SOURCE_WORDS
     assert {word for term in found.terms for word in term.target.split()} <= TARGET_WORDS
     by_source = {term.source: term for term in found.terms}

@@ -30,7 +30,7 @@ def memory(path: Path, units: dict[str, tuple[str, str]]) -> Path:
 
 
 def written(store: hg.GrammarStore, corpus: str | None = None, since: datetime | None = None) -> str:
-    return "".join(store.memory(corpus, since))
+    return "".join(hg.memory(store, corpus, since))
 
 
 def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:

@@ -264,12 +264,13 @@ def test_every_interface_answers_with_the_correction(
     assert (page["translation"], page["corrections"]) == (correction, [correction])
     with hg.open(french.url) as store:
         decoded = hg.Decoder(store).translate("La maison verte.")
-        assert (store.translate("La maison verte.").text, decoded.text, decoded.corrected) == (
+        decoder = hg.Decoder(store)
+        assert (decoder.translate("La maison verte.").text, decoded.text, decoded.corrected) == (
             correction,
             correction,
             correction,
         )
-        assert store.translate("La maison verte.", format="tokens").corrected is None
+        assert decoder.translate("La maison verte.", format="tokens").corrected is None
     (tmp_path / "text").write_text("La maison verte.\nLa porte.\n")
     assert hierogram("--store", french.url, "translate", str(tmp_path / "text")).out.splitlines()[0] == correction
     html = api_client.post("/translate", json={"q": "La maison verte.", "format": "html", **FR_EN}).json()[

@@ -48,12 +48,12 @@ def opened(tmp_path: Path) -> Iterator[hg.GrammarStore]:
 
 
 def test_the_most_similar_pairs_come_first(opened: hg.GrammarStore) -> None:
-    same, near = opened.nearest("La maison est grande.")
+    same, near = hg.nearest(opened, "La maison est grande.")
     assert (same.source, same.target, same.quality, same.rank) == (*PAIRS[0], 100, 100)
     assert (near.source, 50 < near.quality < 100, 50 < near.rank < 100) == (PAIRS[1][0], True, True)
-    assert [pair.id for pair in opened.nearest("La maison est grande.", most=1)] == [same.id]
-    assert opened.nearest("La maison est grande.", 99) == [same]
-    assert opened.nearest("xyz", 0) == []
+    assert [pair.id for pair in hg.nearest(opened, "La maison est grande.", most=1)] == [same.id]
+    assert hg.nearest(opened, "La maison est grande.", 99) == [same]
+    assert hg.nearest(opened, "xyz", 0) == []
 
 
 def test_amagama_requests_are_answered(opened: hg.GrammarStore, connect: Connect) -> None:

@@ -147,4 +147,4 @@ def test_every_interface_names_its_language_model(
         assert hg.Decoder(store).resources.store_model is not None
         assert hg.Decoder(store, lm="none").resources.model is None
         assert "using a language model of 9 target sentences" in caplog.text
-        assert store.translate("la maison").candidates[0].features["lm"] < 0
+        assert hg.Decoder(store).translate("la maison").candidates[0].features["lm"] < 0

@@ -89,12 +89,13 @@ class Desk:
 
     def terms(self, containing: str, limit: int) -> list[UsualTerm]:
         """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
+        from hierogram.tools.terms.library import terms
         from hierogram.tools.terms.options import MAX_TERMS
 
         def wanted(term: "Term") -> bool:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
-        found = self._store.terms(top=MAX_TERMS, min_words=1)
+        found = terms(self._store, top=MAX_TERMS, min_words=1)
         found = found.as_text(pipeline_of(self._store.store.settings()).to_words())
         chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
         return [UsualTerm(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen]

@@ -15,6 +15,7 @@ from hierogram.daemon.web.protocol.sessions import from_elsewhere
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.evidence.options import MOST_CHARACTERS
 from hierogram.tools.integrations.mcp.desk import MOST_LINES, ConcordanceLine, Desk, LinkedWords, UsualTerm
+from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslation, PlainTranslator
 
@@ -44,7 +45,7 @@ Lines = Annotated[int, Field(ge=1, le=MOST_LINES, description="Maximum number of
 
 def desk_of(opened: GrammarStore, options: TranslateOptions) -> Desk:
     """Return the MCP tools for an open store."""
-    corrections = opened.corrections
+    corrections = Corrections(opened)
     grammar = FollowedGrammar(opened.store, options, corrections)
     return Desk(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
 

@@ -1,7 +1,6 @@
-"""TMX exchange with translation-memory programs: export by date, and import that synchronizes a corpus."""
+"""Synchronization of a corpus with a TMX file."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import compress, count
 from typing import NamedTuple
 
@@ -13,54 +12,10 @@ from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.text.texts import Languages, pipeline_of
 from hierogram.daemon.text.translation_memories import memory_fields
 from hierogram.daemon.text.validation import LineColumns
-from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.looking import NamedPair, last_pair, named_pairs, page_of_pairs
+from hierogram.storage.browsing.looking import named_pairs
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
-
-UNSAID = ("x-source", "x-target")
-"""Language codes for a store that does not name its languages."""
-_MOMENT = "%Y%m%dT%H%M%SZ"
-_PAIRS_A_PIECE = 500
-
-
-def memory_file(reader: Reader, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield a TMX file in pieces: pairs of a corpus, or of all, added at or after `since`, or at any time.
-
-    The `tuid` is the external id. Each piece is read in its own transaction, so that a slow reader holds no connection.
-    Pairs withdrawn during the export are missing, and pairs added during the export are left out. Characters that XML
-    does not allow are dropped.
-    """
-    with reader.look() as look:
-        settings, last = look.settings(), last_pair(look)
-    texts = pipeline_of(settings).running()
-    languages = [xml_attribute(language) for language in settings.languages or UNSAID]
-    yield (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
-        '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '
-        f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
-    )
-
-    def unit(pair: NamedPair) -> str:
-        own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
-        sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
-        variants = "".join(
-            f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
-            for language, side in zip(languages, sides, strict=True)
-        )
-        moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
-        return f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
-
-    after = 0
-    while after < last:
-        with reader.look() as look:
-            page = page_of_pairs(look, after, corpus, _PAIRS_A_PIECE)
-        if not page:
-            break
-        after = page[-1].id
-        yield "".join(unit(pair) for pair in page if pair.id <= last and (since is None or pair.added_at >= since))
-    yield "</body>\n</tmx>\n"
 
 
 class Synchronized(NamedTuple):

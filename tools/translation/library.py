@@ -1,36 +1,113 @@
-"""Evaluation of translations, links and trees; estimation of language models; tuning of weights."""
+"""Translation, language models, tuning and evaluation, as `import hierogram` offers them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress, silence
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, pipeline_of, side_of, text_advice
+from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.grammars import write_grammar
+from hierogram.tools.translation.language_models.files import make
+from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.opening import Follower, TranslationResources, equip
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
+from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from hierogram.daemon.exports.difference import Difference
-    from hierogram.daemon.learning.alignment.evaluation import AlignmentScore
-    from hierogram.daemon.library.keywords import EstimationKeywords, EvaluationKeywords, TuningKeywords
+    from hierogram.tools.translation.keywords import (
+        EstimationKeywords,
+        EvaluationKeywords,
+        TranslateKeywords,
+        TuningKeywords,
+    )
     from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
-    from hierogram.tools.translation.language_models.options import EstimationOptions
-    from hierogram.tools.translation.options import TranslateOptions
     from hierogram.tools.translation.tuning.evaluation import MetricScores
-    from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
-    from hierogram.tools.treebanks.evaluation import BracketScore
 
 Files = PathLike | Sequence[PathLike]
 
 
 def _paths(files: Files) -> list[str]:
     return [str(files)] if isinstance(files, str | Path) else [str(path) for path in files]
+
+
+class Decoder:
+    """Decoder with a grammar: an export of any format of rules, a packed grammar, or a store in its current state.
+
+    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. If `lm` is not given,
+    the language model is built from the target side of a store; `lm="none"` translates without one. May be used
+    from several threads. Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    """
+
+    def __init__(
+        self,
+        grammar: PathLike | GrammarStore,
+        *,
+        options: TranslateOptions | None = None,
+        **chosen: Unpack[TranslateKeywords],
+    ) -> None:
+        names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
+        wanted = options_of(TranslateOptions, options, names)
+        self._follower: Follower | None = None
+        with silence():
+            self._resources = equip(wanted)
+            self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
+            if isinstance(grammar, GrammarStore):
+                self._follower = Follower(grammar.store, self._resources)
+                self._now: Callable[[], Translator] = self._follower.refresh
+            else:
+                translator = self._resources.translator(self._resources.grammar(str(grammar)))
+                self._now = lambda: translator
+        self.translator()
+
+    @property
+    def resources(self) -> TranslationResources:
+        """Options, weights, language model and glossary of the newest translator."""
+        return self._resources if self._follower is None else self._follower.resources
+
+    def translator(self) -> Translator:
+        """Return a translator with the present grammar."""
+        with silence():
+            return self._now()
+
+    def pack(self, path: PathLike) -> int:
+        """Write the grammar as a packed file, which a `Decoder` maps into memory; return the number of rules."""
+        grammar = self.translator().grammar
+        write_grammar(Path(path), grammar)
+        return int(grammar.packed.rules)
+
+    def texts(self) -> TextTranslator:
+        """Return a translator of text with the present grammar."""
+        return TextTranslator(self.translator(), self._corrected)
+
+    def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
+        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with scores, features and
+        links.
+
+        `format` is `text`, `html` or `tokens`. The default is text if the grammar's store divides text, else tokens.
+        """
+        text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
+        markup = self.resources.options.markup
+        return self.texts().translate(text, format=format, alternatives=alternatives, markup=markup)
+
+    def translate_all(
+        self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
+    ) -> Iterator[TextTranslation]:
+        """Yield the translations of texts in their order. `threads` is the number of threads; 0 means one per core."""
+        markup, alternatives = self.resources.options.markup, whole_number("best", best, 1) - 1
+        return self.texts().translate_all(
+            texts, format=format, alternatives=alternatives, markup=markup, threads=threads
+        )
 
 
 def lm(
@@ -53,9 +130,6 @@ def lm(
     is bounded for texts of any size. `advise` is called with advice on text that looks wrongly divided. Raises
     `InputError`, `ExportError`, `UsageError`.
     """
-    from hierogram.tools.translation.language_models.files import make
-    from hierogram.tools.translation.language_models.options import EstimationOptions
-
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
     side = TOKENS if tokenize is None else side_of(tokenize)
@@ -85,46 +159,11 @@ def evaluate(
     `InputError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
-    from hierogram.tools.translation.tuning.options import EvaluationOptions
 
     files, against = ([(path, read_sentences(path)) for path in _paths(given)] for given in (translations, references))
     wanted = options_of(EvaluationOptions, options, chosen)
     with silence(), progress("evaluate", "metrics") as shown:
         return evaluate(files, against, wanted, shown)
-
-
-def evaluate_links(links: PathLike, reference: PathLike, *, one_based: bool = False) -> AlignmentScore:
-    """Evaluate a file of links against manual links, which are sure (`i-j`) or possible (`ipj`).
-
-    With `one_based`, the reference counts words from 1. Raises `InputError`.
-    """
-    from hierogram.daemon.learning.alignment.evaluation import evaluate_files
-
-    return evaluate_files(str(links), str(reference), one_based=one_based)
-
-
-def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words.
-
-    Raises `InputError`.
-    """
-    from hierogram.daemon.text.treebanks.reading import read_trees
-    from hierogram.tools.treebanks.evaluation import evaluate
-
-    right, found = read_trees(str(reference)), read_trees(str(trees))
-    if len(found) != len(right):
-        raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")
-    return evaluate(right, found)
-
-
-def diff(before: PathLike, after: PathLike, limit: int = 10) -> Difference:
-    """Compare two exports, or folders of versions.
-
-    The result lists up to `limit` added, removed and changed rules each.
-    """
-    from hierogram.daemon.exports.difference import compare
-
-    return compare(Path(before), Path(after), limit)
 
 
 class TunedWeights(NamedTuple):
@@ -156,11 +195,8 @@ def tune(
     on
     text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`, `UsageError`.
     """
-    from hierogram.tools.translation.opening import equip
-    from hierogram.tools.translation.options import TranslateOptions
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.held_out import held_out
-    from hierogram.tools.translation.tuning.options import TuningOptions
     from hierogram.tools.translation.tuning.tuning import need_scipy, tune
     from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, split_references, write_tuned
 

@@ -1,0 +1,84 @@
+"""Word alignment of texts, without a store or with the counts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.texts import TextPipeline, pipeline_of
+
+if TYPE_CHECKING:
+    from hierogram.daemon.learning.alignment.aligning import Aligned
+    from hierogram.daemon.learning.alignment.requests import Request
+    from hierogram.daemon.library.keywords import AlignKeywords
+    from hierogram.samplers.alignment.bitext import Side
+    from hierogram.samplers.alignment.prior_counts import LearnedCounts
+
+
+def align(
+    source: PathLike | Iterable[str],
+    target: PathLike | Iterable[str],
+    *,
+    priors: GrammarStore | None = None,
+    tokenize: tuple[str, str] | None = None,
+    tokenized: bool = False,
+    options: Request | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **chosen: Unpack[AlignKeywords],
+) -> Aligned:
+    """Align sentences with their translations, line by line. Iteration over the result gives the links of each pair.
+
+    `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
+    counts of a store and divides text as the store does. `tokenize` divides text by the rules of two languages;
+    `tokenized` text stays as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed
+    give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    """
+    from hierogram.daemon.learning.alignment.aligning import align
+    from hierogram.daemon.learning.alignment.requests import Request
+
+    texts = texts_of(priors, tokenize, tokenized)
+    sources, targets = (
+        [side.tokens(line) for line in sentences_of(given)]
+        for side, given in ((texts.source, source), (texts.target, target))
+    )
+    known = None if priors is None else _learned(priors)
+    found = align(sources, targets, options_of(Request, options, chosen), progress, known)
+    return found.in_words(sources, targets) if texts.joins else found
+
+
+def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
+    """Return the text processing that options and a store define. Raises `UsageError`."""
+    if tokenized:
+        if tokenize is not None:
+            raise UsageError("--tokenize and --tokenized are mutually exclusive")
+        return pipeline_of({} if store is None else store.settings()).of_words()
+    return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
+
+
+def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
+    """Return sentences, or those of a file. Raises `InputError`."""
+    if not isinstance(given, str | Path):
+        return given
+    from hierogram.daemon.text.lines import read_sentences
+
+    return read_sentences(str(given))
+
+
+def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
+    """Return a function from the words of two sides to the counts of the store's aligner."""
+    from hierogram.daemon.learning.stored_links import NamedCounts, names_of, units_of
+
+    def learned(source: Side, target: Side) -> LearnedCounts:
+        names = names_of(*units_of(source, target))
+        counts = NamedCounts(priors.store.aligner_counts(*names))
+        known = priors.store.vocabulary_sizes()
+        sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
+        return counts.of(names, sizes)
+
+    return learned
+
+

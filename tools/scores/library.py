@@ -1,0 +1,90 @@
+"""Scores of pairs under the grammar of a store, as `import hierogram` offers them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from hierogram.daemon.library.options import whole_numbers
+from hierogram.daemon.library.pairs import rows_by_id
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.prefetch import made_in_threads
+from hierogram.daemon.text.texts import pipeline_of
+from hierogram.tools.scores.learned import Learned, rows_of
+from hierogram.tools.scores.records import PairScore, score_of
+from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
+
+_SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
+"""Scorer of each open store, because reading the grammar takes longer than scoring a few pairs."""
+
+
+class ScoredPair(NamedTuple):
+    """Score of a pair.
+
+    `number` is the pair's id in the store, or its position, from 1, among the given pairs. The score is None if the
+    pair has a `problem`, such as an empty side.
+    """
+
+    number: int
+    source: str
+    target: str
+    score: PairScore | None
+    problem: str | None = None
+
+
+def score(
+    store: GrammarStore,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    *,
+    ids: int | Iterable[int] = (),
+    after: int = 0,
+    keep: bool = False,
+    tokenized: bool = False,
+    progress: Callable[[str, int, int | None], None] = lambda *_: None,
+) -> Iterator[ScoredPair]:
+    """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
+
+    A stored pair is scored without its own contribution to the counts. `after` skips pairs up to that number. With
+    `keep`, the store keeps the scores of its pairs. Raises `NothingLearnedError`, `InputError`.
+    """
+    scorer = _SCORERS.get(store)
+    if scorer is None or scorer.learned.position != store.store.position():
+        scorer = _SCORERS[store] = Scorer(Learned(store.store, progress), progress)
+    threads = os.cpu_count() or 1
+    if pairs is not None:
+        texts = pipeline_of(store.settings())
+        texts = texts.of_words() if tokenized else texts
+        numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
+        read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
+        parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
+        for scored in made_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
+            yield from map(ScoredPair._make, scored)
+        return
+    rows = rows_by_id(store.store, ids) if (ids := whole_numbers(ids)) else rows_of(store.store, after)
+    blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
+    for block, scores in made_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
+        if keep:
+            keep_scores(store.store, scorer, block, scores)
+        for row, (found, _) in zip(block, scores, strict=True):
+            yield ScoredPair(row.id, row.source, row.target, found)
+
+
+def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
+    """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`.
+
+    Raises `InputError` if a pair does not exist.
+    """
+    chosen = whole_numbers(ids)
+    if chosen:
+        rows_by_id(store.store, chosen)
+    while scores := store.store.scores_by_id(chosen) if chosen else store.store.scores(after):
+        after = scores[-1].pair_id
+        texts = {row.id: row for row in store.store.pairs_by_id([score.pair_id for score in scores])}
+        for kept in scores:
+            if row := texts.get(kept.pair_id):
+                yield ScoredPair(row.id, row.source, row.target, score_of(kept))
+        if chosen:
+            return

@@ -1,0 +1,32 @@
+"""Terms of a store, as `import hierogram` offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
+
+from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.tools.terms.options import TermOptions
+
+if TYPE_CHECKING:
+    from hierogram.tools.terms.keywords import TermKeywords
+    from hierogram.tools.terms.reports import TermReport
+
+
+def terms(
+    store: GrammarStore,
+    *,
+    departures: int = 0,
+    options: TermOptions | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    **chosen: Unpack[TermKeywords],
+) -> TermReport:
+    """Return terms, which are phrases with consistent renderings, and up to `departures` exceptions of each term.
+
+    Options are those of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
+    `InputError`.
+    """
+    from hierogram.tools.terms.extraction import extract_terms
+
+    return extract_terms(store.store, options_of(TermOptions, options, chosen), departures, progress)

@@ -1,0 +1,90 @@
+"""Parsing, and evaluation of parses, as `import hierogram` offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Unpack
+
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.library.aligning import sentences_of
+from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.treebanks.reading import read_trees
+from hierogram.daemon.text.treebanks.transformations import Transformations, restored
+from hierogram.samplers.grammar.settings import PCFG
+from hierogram.tools.treebanks.approximation import approximate
+from hierogram.tools.treebanks.evaluation import BracketScore, evaluate
+from hierogram.tools.treebanks.grammars import binarize, load_grammar, read_grammar
+from hierogram.tools.treebanks.parsing import Parser
+from hierogram.tools.treebanks.requests import ParseRequest
+
+if TYPE_CHECKING:
+    from hierogram.tools.treebanks.keywords import ParseKeywords
+
+
+class ParsedText(NamedTuple):
+    """Bracketed tree of a sentence, empty for an empty sentence.
+
+    `found` is False if a flat tree replaces a missing parse.
+    """
+
+    tree: str
+    found: bool
+
+
+def parse(
+    sentences: PathLike | Iterable[str],
+    grammar: PathLike | GrammarStore,
+    *,
+    options: ParseRequest | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+    **chosen: Unpack[ParseKeywords],
+) -> list[ParsedText]:
+    """Parse sentences, or a file of them, with a grammar of tree fragments from a store of trees or from a file.
+
+    Spaces separate tokens. Options are those of `ParseRequest`. `progress` is called with the number of parsed
+    sentences.
+    A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
+    `UsageError`,
+    `WrongKindError`.
+    """
+    request = options_of(ParseRequest, options, chosen)
+    lines = sentences_of(sentences)
+    priors, how, base = None, Transformations(), request.base
+    if isinstance(grammar, GrammarStore):
+        url = grammar.store.engine.url.render_as_string(hide_password=False)
+        fragments, priors, how, trained = load_grammar(url, request.current_sample)
+        base = base or trained
+    elif request.current_sample:
+        raise UsageError(
+            f"{grammar}: --current-sample requires a store, because a file has a single count for each fragment"
+        )
+    else:
+        fragments = read_grammar(str(grammar))
+    top = request.root or how.root
+    how = replace(how, root=top)
+    parser = Parser(
+        approximate(binarize(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
+    )
+    parsed = []
+    for number, line in enumerate(lines):
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        if words:
+            found = parser.parse(words, number, (request.method,))
+            parsed.append(ParsedText(str(restored(found.trees[request.method], how)), found.found))
+        else:
+            parsed.append(ParsedText("", True))
+        progress(number + 1)
+    return parsed
+
+
+def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
+    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words.
+
+    Raises `InputError`.
+    """
+    right, found = read_trees(str(reference)), read_trees(str(trees))
+    if len(found) != len(right):
+        raise InputError(f"{trees} and {reference} hold {len(found):,} and {len(right):,} trees: their numbers differ")
+    return evaluate(right, found)
