@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.kind import Chain, Means, OpenBatch, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches, read_columns, withdraw
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
 from hierogram.storage.records import LearningRun, PairColumns, PairRow, SweepRecord
 from hierogram.storage.store import Store
@@ -97,7 +97,7 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """Options of learning. Only `method` and `blocks` change the result.
+    """Options of learning. Only `blocks` change the result.
 
     `threads`: None means one per core. `report` is the progress callback. The log-likelihood, whose
     cost is proportional to the store, is computed every `likelihood_every` sweeps and at the end of
@@ -110,7 +110,6 @@ class LearnOptions:
     report: Callable[[LearnProgress], None] | None = None
     likelihood_every: int = LIKELIHOOD_EVERY
     likelihood_seconds: float = 0.0
-    method: int = GIBBS
     stop: Callable[[], bool] = field(default=lambda: False)
     blocks: Blocks | None = None
     chain: Callable[[Store, Means], Chain] | None = None
@@ -133,7 +132,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.settings = store.settings()
         self.kind = kind_of(self.settings)
         self.course = self.kind.course(self.settings)
-        means = Means(self.options.threads or os.cpu_count() or 1, self.options.method, self.options.blocks)
+        means = Means(self.options.threads or os.cpu_count() or 1, self.options.blocks)
         self.chain = (self.options.chain or self.kind.chain)(store, means)
         self._measured_at = float("-inf")
         self._open_records: list[SweepRecord] = []

@@ -194,7 +194,7 @@ class SharedChain(PhraseChain):
         return take
 
     def _setup(self, blocks: Blocks, bounds: dict[str, Any]) -> Setup:
-        return Setup(self._settings, self._vocabulary, self._method, blocks, self._threads, bounds)
+        return Setup(self._settings, self._vocabulary, blocks, self._threads, bounds)
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """Return the variables that the workers have sampled. Workers write pairs that they have read themselves."""

@@ -47,12 +47,11 @@ BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
 
 class Setup(NamedTuple):
     """Settings of all workers of a batch: store settings, vocabulary
-    sizes, sampling method, blocks, threads and `BOUNDS`.
+    sizes, blocks, threads and `BOUNDS`.
     """
 
     settings: Settings
     vocabulary: tuple[int, int]
-    method: int
     blocks: Blocks
     threads: int
     bounds: dict[str, Any]
@@ -128,7 +127,7 @@ class Shard:
         """Build the kernel, with scratch memory of the size given by these `BOUNDS`."""
         setup = self._setup
         self.kernel = build(
-            self._model, self._batch._replace(**bounds), method=setup.method, blocks=setup.blocks,
+            self._model, self._batch._replace(**bounds), blocks=setup.blocks,
             workers=setup.threads, run=self._executor.map,
         )  # fmt: skip
 

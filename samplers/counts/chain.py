@@ -31,7 +31,7 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep: variables sampled and changed, rules scored, rules read from the table, MH steps."""
+    """Statistics of one sweep: variables sampled and changed, rules scored, rules read from the table."""
 
     edges_sampled: int
     edges_changed: int
@@ -39,8 +39,6 @@ class SweepInfo(NamedTuple):
     cuts_changed: int
     evaluations: int
     reads: int = 0
-    proposed: int = 0
-    accepted: int = 0
 
 
 _COUNT_BITS = np.uint64(64 - 3 * BITS)

@@ -61,8 +61,6 @@ STATISTICS = np.dtype(
         ("cuts_changed", np.int64),
         ("evaluations", np.int64),
         ("reads", np.int64),
-        ("proposed", np.int64),
-        ("accepted", np.int64),
     ]
 )
 """Variables sampled and changed, rules scored, rules read from the table, Metropolis-Hastings steps."""
@@ -101,7 +99,7 @@ class Workspace(NamedTuple):
     length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
     rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
     table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
-    change, size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
+    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1];
     `rows_read` uint32[N], shared by all workers, the table rows that each pair read last, one slot per node; `credits`
     CREDIT[r] by local number, `credited` int32 the credited rules, `fragments` uint8 their fragments, `mass`
     int64[CLASSES] the credited uses by number of nonterminals.
@@ -125,8 +123,6 @@ class Workspace(NamedTuple):
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
     log: NDArray[np.uint64]
-    saved_edge: NDArray[np.uint16]
-    saved_cut: NDArray[np.uint8]
     registers: NDArray[np.void]
     statistics: NDArray[np.void]
     rows_read: NDArray[np.uint32]
@@ -167,8 +163,6 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         overlay=np.zeros((overlay, 4), np.uint64),
         overlay_list=np.zeros(overlay, np.int64),
         log=np.zeros((logged_rules, 4), np.uint64),
-        saved_edge=np.zeros(nodes, np.uint16),
-        saved_cut=np.zeros(nodes, np.uint8),
         registers=np.zeros(1, REGISTERS),
         statistics=np.zeros(1, STATISTICS),
         rows_read=rows_read,

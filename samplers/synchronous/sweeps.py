@@ -6,7 +6,7 @@ and counts are integers. docs/model.md, section 4.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,12 @@ from hierogram.samplers.counts.table import (
     fetch,
     with_room,
 )
-from hierogram.samplers.forests.averages import NO_AVERAGES, add_tree
+from hierogram.samplers.forests.averages import NO_AVERAGES
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
 from hierogram.samplers.forests.fragments import Words
 from hierogram.samplers.grammar.schedules import NO_POWERS
 from hierogram.samplers.synchronous.gibbs import begin_credits, end_credits, sweep_pair
-from hierogram.samplers.synchronous.metropolis import propose_pair
 from hierogram.samplers.synchronous.resampling import (
     Resampling,
     Workspace,
@@ -70,7 +69,7 @@ def _fetch_pair(batch, state, pair):
 
 
 @njit_inline
-def _begin(table, work):
+def begin_block(table, work):
     """Copy the table's counts by length and clear the overlay of the previous block."""
     for k in range(work.registers[0]["overlaid"]):
         for column in range(4):
@@ -83,7 +82,7 @@ def _begin(table, work):
 
 
 @njit_inline
-def _log_overlay(work):
+def log_overlay(work):
     """Append the overlay's changes to the worker's log at the end of a block."""
     for k in range(work.registers[0]["overlaid"]):
         row = work.overlay_list[k]
@@ -133,13 +132,13 @@ class SweepPlan(NamedTuple):
 
 
 @njit_inline
-def _next_block(block):
+def next_block(block):
     """Return the first pair of the next free block; `block.end` or more if no block remains."""
     return block.start + take_turn(block.turns) * block.pairs_a_block
 
 
 @njit_inline
-def _resampling(batch, state, p, table, model, work, plan):
+def resampling(batch, state, p, table, model, work, plan):
     """Return the resampling context of pair p under the plan."""
     power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
@@ -149,7 +148,7 @@ def _resampling(batch, state, p, table, model, work, plan):
 
 
 @njit_inline
-def _is_averaged(plan, p):
+def is_averaged(plan, p):
     """Return whether the pair's expected uses are added to its averages."""
     return len(plan.averaged) > 0 and plan.averaged[p]
 
@@ -161,11 +160,11 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
     sound = True
     work.registers[0]["logged"] = 0
     while True:
-        first = _next_block(block)
+        first = next_block(block)
         if first >= block.end:
             break
         last = min(first + block.pairs_a_block, block.end)
-        _begin(table, work)
+        begin_block(table, work)
         for p in range(first, last):
             if plan.stages[p] <= 0:
                 continue
@@ -173,38 +172,15 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
                 _fetch_pair(batch, state, p + 1)
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
-            at = _resampling(batch, state, p, table, model, work, plan)
-            begin_credits(_is_averaged(plan, p), work)
+            at = resampling(batch, state, p, table, model, work, plan)
+            begin_credits(is_averaged(plan, p), work)
             sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], at)
             end_credits(averages, p, at)
             here = forests.node_offset[p]
             remember_rows(here, forests.node_offset[p + 1] - here, work)
             sound &= hand_over(block.direct, at)
         if not block.direct:
-            _log_overlay(work)
-    return sound
-
-
-@njit
-def propose_pairs(block, batch, state, averages, plan, table, model, work):
-    """Like `sweep_pairs`, with one Metropolis-Hastings step per pair."""
-    sound = True
-    work.registers[0]["logged"] = 0
-    while True:
-        first = _next_block(block)
-        if first >= block.end:
-            break
-        _begin(table, work)
-        for p in range(first, min(first + block.pairs_a_block, block.end)):
-            if plan.stages[p] <= 0:
-                continue
-            at = _resampling(batch, state, p, table, model, work, plan)
-            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
-            if _is_averaged(plan, p):
-                add_tree(averages, p, at.pair, work, work.fragments)
-            sound &= hand_over(block.direct, at)
-        if not block.direct:
-            _log_overlay(work)
+            log_overlay(work)
     return sound
 
 
@@ -223,9 +199,6 @@ def merge(changes, table, model):
         sound &= add(table, model, changes[k, KEY_HIGH], changes[k, KEY_LOW], changes[k, SIZE], change)
     return sound
 
-
-GIBBS = 0
-METROPOLIS = 1
 
 _STAMPS = 1 << 31
 _PAIRS_A_CALL = 1024
@@ -267,14 +240,15 @@ def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -
 
 @dataclass(frozen=True, slots=True)
 class PhraseKernel:
-    """Kernel that sweeps over the pairs of a batch by one method; see `build`.
+    """Kernel that sweeps over the pairs of a batch; see `build`.
 
-    `workers` holds one workspace per worker. An idle worker takes the next block of the round.
+    `resample` is the compiled function of a round: `sweep_pairs`, or one with the same arguments. `workers` holds one
+    workspace per worker. An idle worker takes the next block of the round.
     """
 
     model: Model
     batch: Batch
-    method: int
+    resample: Callable[..., Any]
     blocks: Blocks | None
     run: Run
     workers: list[Workspace]
@@ -326,13 +300,12 @@ class PhraseKernel:
         """
         start, end = pairs
         blocks = self.blocks or _ONE_AT_A_TIME
-        resample = kernel_of(self.method)
         round_ = Round(key, start, end, blocks.pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
         derivations, table, averages = state
 
         def work_off(worker: int) -> bool:
             work = self.workers[worker]
-            return bool(resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
+            return bool(self.resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
 
         if not all(list(self.run(work_off, range(len(self.workers))))):
             raise CountsError(_BELOW_ZERO)
@@ -357,7 +330,7 @@ def build(
     model: Model,
     batch: Batch,
     *,
-    method: int = GIBBS,
+    resample: Callable[..., Any] = sweep_pairs,
     blocks: Blocks | None = None,
     workers: int = 1,
     run: Run = map,
@@ -376,7 +349,7 @@ def build(
         logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
     rows_read = np.zeros(batch.forests.nodes, np.uint32)
     spaces = [make_workspace(batch, overlay, logged, rows_read) for _ in range(workers)]
-    return PhraseKernel(model, batch, method, blocks, run, spaces)
+    return PhraseKernel(model, batch, resample, blocks, run, spaces)
 
 
 def _most_changes(batch: Batch, pairs: int) -> int:
@@ -398,12 +371,7 @@ def _rest_stamps(work: Workspace) -> None:
         work.summary["list_made"] = 0
 
 
-def kernel_of(method: int) -> Callable[..., Any]:
-    """Return the compiled function that resamples pairs by `method`."""
-    return cast("Callable[..., Any]", sweep_pairs if method == GIBBS else propose_pairs)
-
-
-def compile_sweep(method: int = GIBBS) -> None:
+def compile_sweep() -> None:
     """Compile the sampling kernel on an empty batch; numba caches the result."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
@@ -419,4 +387,4 @@ def compile_sweep(method: int = GIBBS) -> None:
     state = State(np.zeros(0, np.uint16), np.zeros(0, np.uint8))
     plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16))
     nothing = Round(0, 0, 0, 1, np.zeros(1, np.int64), True)
-    kernel_of(method)(nothing, batch, state, NO_AVERAGES, plan, empty_table(batch.longest_rule), model, work)
+    sweep_pairs(nothing, batch, state, NO_AVERAGES, plan, empty_table(batch.longest_rule), model, work)

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 
 from hierogram.samplers.compiled.cache import cache_folder, is_kept, make_folder, tell_compiling
-from hierogram.samplers.synchronous.sweeps import GIBBS, compile_sweep, kernel_of
+from hierogram.samplers.synchronous.sweeps import compile_sweep, sweep_pairs
 
 _SECONDS = 300.0
 """Timeout after which the kernel is compiled in this process."""
@@ -22,11 +22,11 @@ _SECONDS = 300.0
 class SweepKernel:
     """Sweep kernel that a `process` compiles into the cache. `process` is None if that would save no time."""
 
-    def __init__(self, method: int = GIBBS) -> None:
+    def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        if is_kept(kernel_of(method)) or processors() < 2 or not can_keep():
+        if is_kept(sweep_pairs) or processors() < 2 or not can_keep():
             return
-        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
+        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling"]
         tell_compiling()
         # If no process can be started, this process compiles the kernel.
         with suppress(OSError):
@@ -73,4 +73,4 @@ def end_with_parent() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=end_with_parent, daemon=True).start()
-    compile_sweep(int(sys.argv[1]))
+    compile_sweep()

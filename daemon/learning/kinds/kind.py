@@ -19,7 +19,7 @@ from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import (
     LabelRow,
     LearningRun,
@@ -235,27 +235,24 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Configuration of a chain: threads, which never change results; sampling method; blocks, if not the default for
-    the number of pairs (for kinds that sample in blocks); schedule, if not that of the settings.
+    """Configuration of a chain: threads, which never change results; blocks, if not the default for the number
+    of pairs (for kinds that sample in blocks); schedule, if not that of the settings.
     """
 
     threads: int = 1
-    method: int = GIBBS
     blocks: Blocks | None = None
     course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Options of a trial chain: seed, start (`STARTS`), threads, sampling method and,
-    for comparisons only: `exact` (no blocks), custom `blocks`, and `density` False
-    (no density factor). `type_moves`: type-based moves after each sweep at T = 1.
+    """Options of a trial chain: seed, start (`STARTS`), threads and, for comparisons only: `exact` (no blocks), custom
+    `blocks`, and `density` False (no density factor). `type_moves`: type-based moves after each sweep at T = 1.
     """
 
     seed: int = 1
     start: str = CUT
     threads: int = 1
-    method: int = GIBBS
     exact: bool = False
     blocks: Blocks | None = None
     density: bool = True

@@ -1,9 +1,10 @@
 """Synchronous grammars: rules between two languages, sampled pair by pair given the counts of all pairs [CFGŠ14]."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ from hierogram.samplers.grammar.schedules import (
 )
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store
@@ -80,10 +81,9 @@ class PhraseChain(Chain):
     def __init__(self, store: KnownCounts, means: Means) -> None:
         self._settings = store.settings()
         # Compile the kernel while this process reads.
-        self._compiling = SweepKernel(means.method)
+        self._compiling = SweepKernel()
         self._vocabulary = store.vocabulary_sizes()
         self._schedule = means.course or schedule_of(self._settings)
-        self._method = means.method
         self._threads = means.threads
         self._blocks = means.blocks
         self._executor = ThreadPoolExecutor(means.threads)
@@ -123,7 +123,7 @@ class PhraseChain(Chain):
         """Return a function that sweeps over these pairs: one after the other, or in blocks if there are many."""
         batch = loaded.batch
         kernel = build(
-            self.model, batch, method=self._method, blocks=self._blocks or Blocks.suited_to(batch.size),
+            self.model, batch, blocks=self._blocks or Blocks.suited_to(batch.size),
             workers=self._threads, run=self._executor.map,
         )  # fmt: skip
         kernel.compile_merging(self.table)
@@ -160,14 +160,21 @@ class PhraseChain(Chain):
 
 
 class PhraseTrial(Trial):
-    """Chain over sentence pairs."""
+    """Chain over sentence pairs; `resample` is that of `PhraseKernel`."""
 
-    def __init__(self, model: Model, batch: Batch, schedule: PairSchedule, how: TrialOptions) -> None:
+    def __init__(
+        self,
+        model: Model,
+        batch: Batch,
+        schedule: PairSchedule,
+        how: TrialOptions,
+        resample: Callable[..., Any] = sweep_pairs,
+    ) -> None:
         self._how = how
         self._schedule = schedule
         self._executor = ThreadPoolExecutor(how.threads)
         self._kernel = build(
-            model, batch, method=how.method,
+            model, batch, resample=resample,
             blocks=None if how.exact else how.blocks or Blocks.suited_to(batch.size),
             workers=how.threads, run=self._executor.map,
         )  # fmt: skip

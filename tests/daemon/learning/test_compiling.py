@@ -88,8 +88,8 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
     started: list[int] = []
 
     class Doomed(SweepKernel):
-        def __init__(self, method: int) -> None:
-            super().__init__(method)
+        def __init__(self) -> None:
+            super().__init__()
             assert self.process is not None
             started.append(self.process.pid)
             os.kill(self.process.pid, signal.SIGKILL)

@@ -12,7 +12,7 @@ from tests.reference.trees import Treebank, parse_forest
 from tests.samplers.synchronous.kernel_chain import KernelChain, from_arrays, rules_of_deltas, to_arrays
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
-from hierogram.samplers.synchronous.sweeps import METROPOLIS
+from hierogram.tools.lab.baselines.metropolis import propose_pairs
 
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=1.0, source_words=3, target_words=1),
@@ -47,7 +47,7 @@ def test_trees_draw_for_draw(method: str, model: str) -> None:
         kernel = KernelChain(forests, MODELS[model], seed=6)
         mover = corpus.gibbs(MODELS[model])
     else:
-        kernel = KernelChain(forests, MODELS[model], seed=6, method=METROPOLIS)
+        kernel = KernelChain(forests, MODELS[model], seed=6, resample=propose_pairs)
         mover = corpus.metropolis(MODELS[model])
     twin = Corpus(forests)
     state = twin.start(6)

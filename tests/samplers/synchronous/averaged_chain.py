@@ -1,7 +1,8 @@
 """The kernels' chain with averages, in the twin's values."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import BYTES_A_SLOT, Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
-from hierogram.samplers.synchronous.sweeps import GIBBS, SweepPlan
+from hierogram.samplers.synchronous.sweeps import SweepPlan, sweep_pairs
 
 
 def all_fragments(averages: Averages) -> Fragments:
@@ -35,10 +36,10 @@ class AveragedChain(KernelChain):
     """A chain that averages its uses in every sweep."""
 
     def __init__(
-        self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0, method: int = GIBBS,
-        leaving: bool = False,
+        self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0,
+        resample: Callable[..., Any] = sweep_pairs, leaving: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(forests, model, seed=seed, span_limit=span_limit, method=method, leaving=leaving)
+        super().__init__(forests, model, seed=seed, span_limit=span_limit, resample=resample, leaving=leaving)
         self.forget()
 
     def forget(self, slots: NDArray[np.int64] | None = None) -> None:

@@ -1,8 +1,9 @@
 """Conversions between kernels and twin: forests, models and states."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, NO_POWERS
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, SweepPlan, build
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 
 SALT = 3
 
@@ -146,7 +147,7 @@ class KernelChain:
         *,
         seed: int,
         span_limit: int = 0,
-        method: int = GIBBS,
+        resample: Callable[..., Any] = sweep_pairs,
         blocks: Blocks | None = None,
         leaving: bool = False,
     ) -> None:
@@ -155,7 +156,7 @@ class KernelChain:
         self.seed = seed
         self.batch = to_batch(forests, span_limit)
         self.model = to_model(model, self.batch.longest_rule)
-        self.kernel = build(self.model, self.batch, method=method, blocks=blocks)
+        self.kernel = build(self.model, self.batch, resample=resample, blocks=blocks)
         self.chain = self.kernel.init(seed)
         self.sweeps = np.zeros(len(forests), np.int64)
         self.bounds = [int(b) for b in self.batch.forests.node_offset]

@@ -18,7 +18,7 @@ from tests.samplers.synchronous.averaged_chain import AveragedChain
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.records import fragments_of, left_out, read_averages, write_averages
 from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE, SHARED_SWEEPS
-from hierogram.samplers.synchronous.sweeps import METROPOLIS
+from hierogram.tools.lab.baselines.metropolis import propose_pairs
 
 EXACT = 1e-10
 CLEAR = 0.01
@@ -247,7 +247,7 @@ def rules_in(kernel: AveragedChain) -> list[Rule]:
 
 
 def test_metropolis_hastings_counts_its_derivations() -> None:
-    kernel = AveragedChain([examples.THREE, examples.COUPLE], DP, seed=3, method=METROPOLIS)
+    kernel = AveragedChain([examples.THREE, examples.COUPLE], DP, seed=3, resample=propose_pairs)
     drawn: Counter[Rule] = Counter()
     for _ in range(15):
         kernel.average()

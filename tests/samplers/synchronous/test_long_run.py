@@ -4,8 +4,8 @@ This is the exact posterior if there is one, otherwise the stationary distributi
 fixed. The same test with as many samples fails for each mutant's chain.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from tests.reference import corpus, examples
@@ -18,7 +18,8 @@ from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.samplers.synchronous.kernel_chain import KernelChain
 
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
-from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks
+from hierogram.samplers.synchronous.sweeps import Blocks, sweep_pairs
+from hierogram.tools.lab.baselines.metropolis import propose_pairs
 
 ALPHA = 1e-5
 SAMPLES = 2000
@@ -87,15 +88,16 @@ def kernel_samples(
     *,
     thinning: int,
     seed: int = 1,
-    method: int = GIBBS,
+    resample: Callable[..., Any] = sweep_pairs,
     stage: int = EVERY_LEVEL,
     blocks: Blocks | None = None,
     leaving: bool = False,
 ) -> Iterator[Joint]:
     """Yield thinned derivations of the kernels' chain."""
     chain = KernelChain(
-        case.forests, case.model, seed=seed, span_limit=case.span_limit, method=method, blocks=blocks, leaving=leaving
-    )
+        case.forests, case.model, seed=seed, span_limit=case.span_limit, resample=resample, blocks=blocks,
+        leaving=leaving,
+    )  # fmt: skip
     for _ in range(BURN_IN):
         chain.sweep(stage)
     for _ in range(count):
@@ -129,7 +131,7 @@ def test_gibbs_with_discount_against_the_stationary_distribution(name: str) -> N
 @pytest.mark.slow
 def test_metropolis_against_the_exact_posterior() -> None:
     case = EXACT["a rule twice, within and between"]
-    samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, method=METROPOLIS)
+    samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, exact(case)) > ALPHA
 
 
@@ -137,7 +139,7 @@ def test_metropolis_against_the_exact_posterior() -> None:
 def test_metropolis_with_discount_against_the_sequential_product() -> None:
     case = DISCOUNTED["one pair"]
     expected: Distribution = {(t,): p for t, p in sequential(case.forests[0], case.model, case.span_limit).items()}
-    samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, method=METROPOLIS)
+    samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, expected) > ALPHA
 
 
@@ -216,7 +218,7 @@ def test_gibbs_with_discount_at_length(name: str) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", [name for name in EXACT if name != "two pairs"])  # eigenvalue 0.992: too slow
 def test_metropolis_against_the_exact_posterior_at_length(name: str) -> None:
-    samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=METROPOLIS_THINNING, method=METROPOLIS)
+    samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, exact(EXACT[name])) > ALPHA
 
 

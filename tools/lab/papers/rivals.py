@@ -38,8 +38,8 @@ from hierogram.tools.lab.papers.translations import (
 )
 from hierogram.tools.translation.grammars import read_weights, write_weights
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.bleu import References, bleu_of
 from hierogram.tools.translation.tuning.options import EvaluationOptions
+from hierogram.tools.translation.tuning.tuning import References, bleu_of
 
 TRANSLATION = "translation grammar"
 ALL = "all features"

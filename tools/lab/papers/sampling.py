@@ -10,11 +10,11 @@ The clock runs while pairs are sampled, not while kernels are compiled.
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -27,8 +27,9 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
-from hierogram.samplers.synchronous.sweeps import METROPOLIS
+from hierogram.samplers.synchronous.sweeps import sweep_pairs
 from hierogram.storage.records import WAITING, PairRow
+from hierogram.tools.lab.baselines.metropolis import propose_pairs
 from hierogram.tools.lab.measures import results
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, timed
 from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
@@ -52,6 +53,7 @@ class Way:
     strength: float = 5.0
     discount: float = 0.5
     how: TrialOptions = _DEFAULT
+    resample: Callable[..., Any] = sweep_pairs
     most: int = 1_000_000
     counted_from: int = 0
 
@@ -87,7 +89,7 @@ def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) ->
 
 
 def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iterator[Point]:
-    trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed))
+    trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed), way.resample)
     seconds = 0.0
     yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
     for sweep in range(1, min(sweeps, way.most) + 1):
@@ -161,7 +163,7 @@ _STRENGTH = 100.0
 FIGURES = {
     "figure-5": (
         Way("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
-        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, method=METROPOLIS)),
+        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT, resample=propose_pairs),
     ),
     "figure-6": (
         Way("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),

@@ -1,17 +1,22 @@
-"""Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it."""
+"""Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it.
+
+`propose_pairs` takes the place of the Gibbs sweep: `build(model, batch, resample=propose_pairs)`.
+"""
 
 import math
 
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, uniform
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.forests.averages import add_tree
 from hierogram.samplers.forests.forest import push_tails
 from hierogram.samplers.synchronous.draws import log_of, times
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
     forget_summaries,
+    hand_over,
     list_below,
     read_counts,
     remove_rules,
@@ -19,6 +24,7 @@ from hierogram.samplers.synchronous.resampling import (
     rules_from,
     score,
 )
+from hierogram.samplers.synchronous.sweeps import begin_block, is_averaged, log_overlay, next_block, resampling
 
 
 @njit
@@ -51,6 +57,22 @@ def _rules_of_tree(rules, at):
     return size, factor
 
 
+@njit_inline
+def _save(pair, saved):
+    """Write the variables of a pair to scratch memory uint8[3 n], which credits of fragments use between two steps."""
+    for v in range(len(pair.node)):
+        edge = np.int64(pair.edge[v])
+        saved[3 * v], saved[3 * v + 1], saved[3 * v + 2] = edge & 255, edge >> 8, pair.cut[v]
+
+
+@njit_inline
+def _restore(pair, saved):
+    """Read the variables of a pair from scratch memory."""
+    for v in range(len(pair.node)):
+        pair.edge[v] = np.int64(saved[3 * v]) | np.int64(saved[3 * v + 1]) << 8
+        pair.cut[v] = saved[3 * v + 2]
+
+
 @njit
 def propose_pair(random, at):
     """Run one Metropolis-Hastings step for a pair. Variables outside the proposed tree keep their values.
@@ -63,20 +85,42 @@ def propose_pair(random, at):
     remove_rules(work.current, size_now, at)
     now = log_of(times(score(work.current, size_now, at), factor))
 
-    for v in range(len(pair.node)):
-        work.saved_edge[v] = pair.edge[v]
-        work.saved_cut[v] = pair.cut[v]
+    _save(pair, work.fragments)
     random = _propose(random, pair, work)
     forget_summaries(work)
     size_then, factor = _rules_of_tree(work.used, at)
     then = log_of(times(score(work.used, size_then, at), factor))
     random = advance(random)
-    work.statistics[0]["proposed"] += 1
+    work.statistics[0]["edges_sampled"] += 1
     if uniform(random) < math.exp(min(0.0, then - now)):
-        work.statistics[0]["accepted"] += 1
+        work.statistics[0]["edges_changed"] += 1
         add_rules(work.used, size_then, at)
     else:
-        for v in range(len(pair.node)):
-            pair.edge[v] = work.saved_edge[v]
-            pair.cut[v] = work.saved_cut[v]
+        _restore(pair, work.fragments)
         add_rules(work.current, size_now, at)
+
+
+@njit
+def propose_pairs(block, batch, state, averages, plan, table, model, work):
+    """Like `sweep_pairs`, with one Metropolis-Hastings step per pair.
+
+    The statistics count proposals as sampled edges, and accepted proposals as changed edges.
+    """
+    sound = True
+    work.registers[0]["logged"] = 0
+    while True:
+        first = next_block(block)
+        if first >= block.end:
+            break
+        begin_block(table, work)
+        for p in range(first, min(first + block.pairs_a_block, block.end)):
+            if plan.stages[p] <= 0:
+                continue
+            at = resampling(batch, state, p, table, model, work, plan)
+            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
+            if is_averaged(plan, p):
+                add_tree(averages, p, at.pair, work, work.fragments)
+            sound &= hand_over(block.direct, at)
+        if not block.direct:
+            log_overlay(work)
+    return sound

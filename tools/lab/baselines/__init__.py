@@ -1,0 +1,1 @@
+"""Samplers that the papers compare their own with."""
