@@ -29,8 +29,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.cron import read_zone
-from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob
+from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob, read_zone
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
 from hierogram.daemon.text.rejections import Limits

@@ -1,5 +1,6 @@
 """Options that several commands, library functions and sections of the configuration share."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.storage.options import Option
@@ -47,3 +48,12 @@ TOKENIZE = Option(
 )
 Tokenize = Annotated[str | None, TOKENIZE]
 Tokenized = Annotated[bool, Option("Text is already tokenized: split it at spaces only.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleQuery:
+    """Query for rules with these sides, in order of use."""
+
+    source: Annotated[str | None, Option("Exact source side of the rules.", metavar="SIDE")] = None
+    target: Annotated[str | None, Option("Exact target side of the rules.", metavar="SIDE")] = None
+    limit: Annotated[int, LIMIT] = 20

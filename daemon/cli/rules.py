@@ -16,9 +16,8 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import Exclude, given, with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
-from hierogram.daemon.library.queries import RuleQuery
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import AsJson, CurrentSample
+from hierogram.daemon.shared_options import AsJson, CurrentSample, RuleQuery
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET
 from hierogram.storage.options import Option
 

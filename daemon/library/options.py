@@ -62,4 +62,4 @@ def whole_numbers(ids: int | Iterable[int]) -> list[int]:
     try:
         return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError as error:
-        raise UsageError(f"ids must be numbers of pairs, got {ids!r}") from error
+        raise UsageError(f"ids must be pair numbers, got {ids!r}") from error

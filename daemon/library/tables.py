@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,32 +44,15 @@ def _side_of(lines: bytes) -> _Side:
     return _Side(lines.replace(b"\n", b""), offsets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A batch of some thousand rules. Entry k of each column belongs to rule k."""
-
-    id: NDArray[np.int64]
-    source: _Side
-    target: _Side
-    length: NDArray[np.int32]
-    scope: NDArray[np.int32]
-    nonterminals: NDArray[np.int32]
-    hiero: NDArray[np.bool_]
-    expected_uses: NDArray[np.float64]
-    expected_uses_error: NDArray[np.float64]
-    count: NDArray[np.int64]
-    p_target_given_source: NDArray[np.float64]
-    p_source_given_target: NDArray[np.float64]
-
-    def row(self, at: int) -> RuleRow:
-        """Return rule `at` of the batch."""
-        return RuleRow(
-            *(getattr(self, name).text(at) if name in _TEXTS else getattr(self, name)[at].item() for name in COLUMNS)
-        )
-
-
-COLUMNS = tuple(field.name for field in fields(_Batch))
+COLUMNS = tuple(field.name for field in fields(RuleRow))
 """Names of the columns, which are the fields of `RuleRow`."""
+
+_Batch = dict[str, Any]
+"""Columns of some thousand rules by name: `_Side` for texts, else arrays. Entry k of each belongs to rule k."""
+
+
+def _row(batch: _Batch, at: int) -> RuleRow:
+    return RuleRow(*(batch[name].text(at) if name in _TEXTS else batch[name][at].item() for name in COLUMNS))
 
 
 class RuleTable:
@@ -85,7 +68,7 @@ class RuleTable:
 
     def __init__(self, batches: Sequence[_Batch]) -> None:
         self._batches = batches
-        self._starts = np.cumsum([0, *(len(batch.id) for batch in batches)])
+        self._starts = np.cumsum([0, *(len(batch["id"]) for batch in batches)])
 
     def __len__(self) -> int:
         """Return the number of rules."""
@@ -93,7 +76,7 @@ class RuleTable:
 
     def __iter__(self) -> Iterator[RuleRow]:
         """Yield the rules."""
-        return (batch.row(at) for batch in self._batches for at in range(len(batch.id)))
+        return (_row(batch, at) for batch in self._batches for at in range(len(batch["id"])))
 
     def __getitem__(self, at: int) -> RuleRow:
         """Return the rule at a position; negative positions count from the end."""
@@ -101,11 +84,11 @@ class RuleTable:
         if not 0 <= place < len(self):
             raise IndexError(f"index {at} is out of range for a table of {len(self)} rules")
         batch = int(np.searchsorted(self._starts, place, "right")) - 1
-        return self._batches[batch].row(place - int(self._starts[batch]))
+        return _row(self._batches[batch], place - int(self._starts[batch]))
 
     def column(self, name: str) -> Any:
         """Return a column: a list of texts, or an array of numbers."""
-        parts = [getattr(batch, name) for batch in self._batches]
+        parts = [batch[name] for batch in self._batches]
         if name in _TEXTS:
             return [side.text(row) for side in parts for row in range(len(side.offsets) - 1)]
         return np.concatenate(parts) if parts else np.zeros(0)
@@ -185,10 +168,10 @@ def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
     """Return a batch as an Arrow array. The array keeps the columns in memory."""
     from nanoarrow import c_array_from_buffers
 
-    size = len(batch.id)
+    size = len(batch["id"])
     children = []
     for name, kind in kinds.items():
-        column = getattr(batch, name)
+        column = batch[name]
         if name in _TEXTS:
             buffers = [None, column.offsets, column.content]
         elif name == "hiero":
@@ -207,11 +190,10 @@ def table_of_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 def _batch(columns: dict[str, Any]) -> _Batch:
     """Return columns of texts and numbers as a batch."""
-    made: dict[str, Any] = {
+    return {
         name: _side_of("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
         for name, column in columns.items()
     }
-    return _Batch(**made)
 
 
 def table_of_deltas(rules: RuleDeltas) -> RuleTable:
@@ -276,21 +258,19 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
             length, scope, nonterminals, hiero = (
                 (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
             )
-            nothing = np.zeros(0)
-            batches.append(
-                _Batch(
-                    ids, source, target, length, scope, nonterminals, hiero.astype(np.bool_),
-                    expected / ONE_USE, np.sqrt(variances / ONE_SQUARE), counts, nothing, nothing,
-                )
-            )  # fmt: skip
+            batches.append({
+                "id": ids, "source": source, "target": target, "length": length, "scope": scope,
+                "nonterminals": nonterminals, "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
+                "expected_uses_error": np.sqrt(variances / ONE_SQUARE), "count": counts,
+            })  # fmt: skip
     if not batches:
         return RuleTable([])
     every = np.concatenate(uses)
-    ends = np.cumsum([len(batch.id) for batch in batches])[:-1]
+    ends = np.cumsum([len(batch["id"]) for batch in batches])[:-1]
     of_source, of_target = (np.split(every / _totals(np.concatenate(of_side), every), ends) for of_side in hashes)
     return RuleTable(
         [
-            replace(batch, p_target_given_source=forward, p_source_given_target=backward)
+            batch | {"p_target_given_source": forward, "p_source_given_target": backward}
             for batch, forward, backward in zip(batches, of_source, of_target, strict=True)
         ]
     )

@@ -66,7 +66,7 @@ class Daemon:
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, doors: "Doors | None" = None
     ) -> None:
-        self.store = store
+        self.opened = store
         self.configuration = configuration
         self.health = HealthRegistry()
         self.log = log
@@ -85,6 +85,11 @@ class Daemon:
             [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
         )
 
+    @property
+    def store(self) -> Store:
+        """The database of the store."""
+        return self.opened.store
+
     def _note_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)
         # The message of a deliberate error needs no traceback.
@@ -99,7 +104,7 @@ class Daemon:
         if not in_between and not isinstance(error, StoreUnavailableError):
             detail = {"loop": name, "error": readable(str(error) or type(error).__name__)}
             with suppress(StoreError):
-                self.store.store.note_event(NewEvent(LOOP_FAILED, detail=detail))
+                self.store.note_event(NewEvent(LOOP_FAILED, detail=detail))
 
     def note_lease(self, trouble: str | None) -> None:
         """Record why the lease could not be renewed, or None after a renewal."""
@@ -125,7 +130,7 @@ class Daemon:
         Waits until the sampling loop has removed them between two turns. After a timeout (if the store is unavailable,
         say), it returns and the pairs are removed as soon as possible.
         """
-        store = self.store.store
+        store = self.store
         found = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (found and store.pairs_by_id(found)))
         return found
@@ -135,7 +140,7 @@ class Daemon:
 
         Returns None if the pair does not exist. Waits as `withdraw` does. Raises `HumanLinksError`.
         """
-        store = self.store.store
+        store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None
         return self._wait_for(lambda: store.is_corrected(pair_id))
@@ -229,7 +234,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     store, log = service.store, service.log
     signals = heed_signals()
     signals.starting = False
-    for batch in store.store.close_abandoned_batches():
+    for batch in store.close_abandoned_batches():
         log.warning("closed the batch of a terminated reader", batch=batch)
     service.supervisor.start()
     notify(READY)

@@ -22,11 +22,10 @@ from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
-from hierogram.daemon.web.protocol.context import ProtocolApp, WebContext
+from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
 from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.rates import Rates
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import READERS, Threads
 from hierogram.storage.browsing.asking import Asker
@@ -74,7 +73,7 @@ def build_app(
         Configuration sections of extensions, by name; missing sections have their defaults.
     """
     metrics, threads = RequestMetrics(), Threads()
-    reader = service.store.reader
+    reader = service.opened.reader
     asker = _asker(reader, configuration) if configuration.pages else None
     sessions = Sessions(configuration.token)
     stopping = ending or service.stopping

@@ -17,7 +17,7 @@ from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.text.rejections import Limits
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.connections import Connection, Gate, connection_limit
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.browsing.reader import Reader
 
 _LOOK_SECONDS = 0.25

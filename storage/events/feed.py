@@ -5,6 +5,8 @@ The store records the position up to which each webhook's deliveries are queued,
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import fields
+from operator import attrgetter
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -12,7 +14,9 @@ from hierogram.storage.database.transactions import Access, Writing, now
 from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent, Webhook
 from hierogram.storage.schema.tables import event_state, events, webhook_deliveries, webhooks
 
-_COLUMNS = ("id", "at", *NewEvent._fields)
+_FIELDS = tuple(field.name for field in fields(NewEvent))
+_COLUMNS = ("id", "at", *_FIELDS)
+_values = attrgetter(*_FIELDS[:-1])
 
 DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
 _KEPT = 1_000
@@ -114,7 +118,7 @@ def append(writing: Writing, new: Sequence[NewEvent]) -> None:
     last, kept = _state(connection)
     at = writing.loader.moment(now())
     rows = [
-        (last + k, at, *event[:-1], None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
+        (last + k, at, *_values(event), None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
         for k, event in enumerate(new, 1)
     ]
     writing.loader.insert(events, _COLUMNS, rows)

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
 
@@ -13,7 +16,7 @@ from hierogram.storage.options import LARGEST_NUMBER
 from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.vocabulary import count_of_words
 from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
-from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
@@ -26,7 +29,10 @@ from hierogram.storage.schema.tables import (
 )
 
 IDS_A_QUERY = 10_000
-_SCORE_COLUMNS = ScoreRow._fields
+_SCORE_COLUMNS = (
+    "pair_id", "position", "scored_at", "tokens", "doubt", "log_probability", "evidence", "unseen", "pieces", "exact",
+    "source_misfit", "source_misfit_word", "target_misfit", "target_misfit_word", "links", "derivation",
+)  # fmt: skip
 _TREEBANK = "treebank"
 
 
@@ -147,7 +153,7 @@ class Pairs(Access):
         with self._writing() as writing:
             moment = writing.loader.moment
             # Keep the last score of each pair, in id order.
-            by_pair = {row.pair_id: (*row[:2], moment(row.scored_at), *row[3:]) for row in rows}
+            by_pair = {row.pair_id: _values_of(row, moment(row.scored_at)) for row in rows}
             writing.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
             columns = ", ".join(_SCORE_COLUMNS)
             changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[1:])
@@ -257,7 +263,32 @@ def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
 def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | None = None) -> list[ScoreRow]:
     columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
     rows = connection.execute(select(*columns).where(wanted).order_by(pair_scores.c.pair_id).limit(most))
-    return [ScoreRow(*row) for row in rows]
+    return [_score_of(*row) for row in rows]
+
+
+def _values_of(row: ScoreRow, moment: object) -> tuple[object, ...]:
+    """Return a score in the order of `_SCORE_COLUMNS`. Links are text, such as `0-0:0.980 1-2:0.750`."""
+    score = row.score
+    both = score.source_misfit, score.target_misfit
+    misfits = ((None, None) if one is None else (one.odds, one.position) for one in both)
+    links = " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links)
+    return (
+        row.pair_id, row.position, moment, score.tokens, score.doubt, score.log_probability, score.evidence,
+        score.unseen, score.pieces, score.exact, *chain.from_iterable(misfits), links, row.derivation,
+    )  # fmt: skip
+
+
+def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) -> ScoreRow:
+    *numbers, source_odds, source_word, target_odds, target_word, links, derivation = values
+    source_misfit = None if source_odds is None else Misfit(source_word, source_odds)
+    target_misfit = None if target_odds is None else Misfit(target_word, target_odds)
+    found = []
+    for link in links.split():
+        place, probability = link.split(":")
+        source, target = place.split("-")
+        found.append(Link(int(source), int(target), float(probability)))
+    score = PairScore(*numbers, source_misfit=source_misfit, target_misfit=target_misfit, links=tuple(found))
+    return ScoreRow(pair_id, position, scored_at, score, derivation)
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:

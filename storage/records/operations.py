@@ -125,15 +125,13 @@ EVENT_KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A change of the store. `id` increases in commit order; fields that do not apply to the kind are None.
+class NewEvent:
+    """A change of the store. Fields that do not apply to the kind are None.
 
     `error` is the Monte Carlo standard error of the difference of a rule's expected uses. `number` is a number of
     lines or rules. `detail` contains the other values by name.
     """
 
-    id: int
-    at: datetime
     kind: EventKind
     rule_id: int | None = None
     source: str | None = None
@@ -144,24 +142,18 @@ class Event:
     number: int | None = None
     detail: dict[str, Any] | None = None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event(NewEvent):
+    """A stored change. `id` increases in commit order."""
+
+    id: int
+    at: datetime
+
     def plain(self) -> dict[str, Any]:
         """Return the event as a JSON object, without fields that are None."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        return values | {"at": self.at.isoformat().replace("+00:00", "Z")}
-
-
-class NewEvent(NamedTuple):
-    """An event that is not stored yet; fields as in `Event`."""
-
-    kind: str
-    rule_id: int | None = None
-    source: str | None = None
-    target: str | None = None
-    expected_uses_before: float | None = None
-    expected_uses_now: float | None = None
-    error: float | None = None
-    number: int | None = None
-    detail: dict[str, Any] | None = None
+        first = {"id": self.id, "at": self.at.isoformat().replace("+00:00", "Z")}
+        return first | {name: value for name, value in asdict(self).items() if value is not None and name not in first}
 
 
 class EventPage(NamedTuple):

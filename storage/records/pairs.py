@@ -233,18 +233,37 @@ class PairRecord:
     added_at: datetime
 
 
-class ScoreRow(NamedTuple):
-    """Score of a pair, as of a store position.
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Link of two words by position, with the probability that one rule emits both."""
 
-    A misfit is the natural log of the odds that the worst-fitting word of a side replaces another word; None if the
-    store was too small. `links` contains probable links with their probabilities, such as `0-0:0.98 1-2:0.75`.
-    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting whether the
-    probabilities have changed; None if the pair had no derivation. `docs/scores.md` defines the other fields.
+    source: int
+    target: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The word of a side that fits least, by position, and its log-odds: natural logarithm of the odds that it replaces
+    another word.
     """
 
-    pair_id: int
     position: int
-    scored_at: datetime
+    odds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """Score of a pair under the learned grammar.
+
+    `doubt` summarizes the other numbers; higher is worse. `log_probability` is the natural logarithm of the pair's
+    probability, per token of both sides. `evidence` is its excess over the log-probability of the same words without
+    rules for both sides, per token. `unseen` is the share of words that only rules without another pair explain.
+    `pieces` is the number of pieces of a long pair. If `exact` is False, derivations across the cuts are missing and
+    the probability is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or None in a
+    small store. `links` are words that one rule emits, for each source word in order of probability.
+    """
+
     tokens: int
     doubt: float
     log_probability: float
@@ -252,9 +271,20 @@ class ScoreRow(NamedTuple):
     unseen: float
     pieces: int
     exact: bool
-    source_misfit: float | None
-    source_misfit_word: int | None
-    target_misfit: float | None
-    target_misfit_word: int | None
-    links: str
+    source_misfit: Misfit | None
+    target_misfit: Misfit | None
+    links: tuple[Link, ...]
+
+
+class ScoreRow(NamedTuple):
+    """Stored score of a pair, as of a store position.
+
+    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting whether the
+    probabilities have changed; None if the pair had no derivation.
+    """
+
+    pair_id: int
+    position: int
+    scored_at: datetime
+    score: PairScore
     derivation: float | None

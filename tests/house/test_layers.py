@@ -55,6 +55,18 @@ def test_files_named_in_the_documents_exist() -> None:
     assert not [name for name in sorted(named_files) if not (ROOT / name).exists()]
 
 
+def test_the_picture_shows_every_room() -> None:
+    [picture] = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
+    shown: dict[str, set[str]] = {}
+    # A row begins with the name of the part, or is empty up to its rooms; their content follows after spaces or a colon.
+    for part, rooms in re.findall(r"^(?:(\w+)/)? {3,}((?:\w+ {0,2})+)", picture, re.MULTILINE):
+        if part or shown:
+            shown.setdefault(part or list(shown)[-1], set()).update(rooms.split())
+    assert list(shown) == ["tools", "daemon", "storage", "samplers"]
+    for part, rooms in shown.items():
+        assert rooms == {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
+
+
 def test_names_in_the_tour_of_a_pair_exist() -> None:
     named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
     assert len(named_there) > 12

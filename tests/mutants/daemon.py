@@ -404,7 +404,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a run in the repeated hour happens twice",
-        "daemon/exports/cron.py",
+        "daemon/exports/options.py",
         " if time.astimezone(UTC) > after",
         "",
         (_CRON, "-k", "repeated_hour"),

@@ -1400,7 +1400,7 @@ FAULTS = (
     ),
     Fault(
         "copies are not doubtful",
-        "tools/scores/doubts.py",
+        "tools/scores/scoring.py",
         "_COPIED * _copied(source, target)",
         "0 * _copied(source, target)",
         SCORES,

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hierogram.daemon.text.texts import pipeline_of
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.options import Declared
 from hierogram.tools.evidence.budget import within
 from hierogram.tools.evidence.gathering import Evidence, as_prompt
@@ -75,12 +75,12 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            found = evidence_of(service.store, source, options=to_choose_from(tokenized=tokenized))
-            return PlainTextResponse(within(found, characters, pipeline_of(service.store.settings())))
+            found = evidence_of(service.opened, source, options=to_choose_from(tokenized=tokenized))
+            return PlainTextResponse(within(found, characters, pipeline_of(service.opened.settings())))
         wanted = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        found = evidence_of(service.store, source, options=wanted)
+        found = evidence_of(service.opened, source, options=wanted)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.store.settings())))
+            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.opened.settings())))
         return JSONResponse(asdict(found))
 
     return router

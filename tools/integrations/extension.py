@@ -32,7 +32,7 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
 
     http, shared = context.http, context.shared(WebTranslation)
     if http.mcp != "off":
-        desk = Desk(context.service.store, shared.translator, shared.corrections)
+        desk = Desk(context.service.opened, shared.translator, shared.corrections)
         app, lifespan = over_http(make_server(desk, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.tools.integrations.translation_memory import memory as memory_of
@@ -80,7 +80,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
                 HTTPStatus.NOT_FOUND,
                 f"no memory from {source} to {target}: the languages of the store are {own[0]} and {own[1]}",
             )
-        found = nearest(service.store, text, min_similarity, max_candidates)
+        found = nearest(service.opened, text, min_similarity, max_candidates)
         return [
             NearAnswer(source=one.source, target=one.target, quality=one.quality, rank=one.rank, context=one.corpus)
             for one in found
@@ -100,7 +100,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     ) -> Response:
         """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
         _languages(service)
-        return Download(downloads, memory_of(service.store, corpus, since), media_type=_TMX)
+        return Download(downloads, memory_of(service.opened, corpus, since), media_type=_TMX)
 
     return router
 
@@ -110,12 +110,12 @@ def _languages(service: Service) -> tuple[str, ...]:
 
     Raises `ProblemError` if the store has sentences of one language.
     """
-    notation = service.store.notation()
+    notation = service.opened.notation()
     if notation.takes != PAIRS:
         raise ProblemError(
             HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
         )
-    return tuple(service.store.settings().languages or ())
+    return tuple(service.opened.settings().languages or ())
 
 
 def _code(language: str) -> str:

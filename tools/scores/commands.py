@@ -22,7 +22,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson, Tokenized
 from hierogram.storage.options import Option
-from hierogram.tools.scores.records import Misfit, PairScore
+from hierogram.storage.records.pairs import Misfit, PairScore
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore

@@ -21,7 +21,7 @@ def _commands() -> "Iterable[Command]":
 
 
 def _sections() -> "Mapping[str, type[Any]]":
-    from hierogram.tools.scores.records import KeepOptions
+    from hierogram.tools.scores.options import KeepOptions
 
     return {"scores": KeepOptions}
 
@@ -34,10 +34,10 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 def _loops(daemon: "Daemon") -> "Iterable[Loop]":
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.records import KeepOptions
+    from hierogram.tools.scores.options import KeepOptions
 
     log = daemon.log.bind(loop="score").info
-    yield ScoringLoop(daemon.store.store, lambda: daemon.configuration.section(KeepOptions), log)
+    yield ScoringLoop(daemon.store, lambda: daemon.configuration.section(KeepOptions), log)
 
 
 def _warm_up_loops(store: "Store") -> None:
@@ -45,7 +45,7 @@ def _warm_up_loops(store: "Store") -> None:
 
     from hierogram.daemon.serving.supervision import Heartbeat
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.records import KeepOptions
+    from hierogram.tools.scores.options import KeepOptions
 
     stop = threading.Event()
     # The loop logs the end of its first round, which ends it here.

@@ -13,8 +13,8 @@ from hierogram.daemon.library.pairs import rows_by_id
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.text.texts import pipeline_of
+from hierogram.storage.records.pairs import PairScore
 from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.records import PairScore, score_of
 from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
 _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
@@ -85,6 +85,6 @@ def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int =
         texts = {row.id: row for row in store.store.pairs_by_id([score.pair_id for score in scores])}
         for kept in scores:
             if row := texts.get(kept.pair_id):
-                yield ScoredPair(row.id, row.source, row.target, score_of(kept))
+                yield ScoredPair(row.id, row.source, row.target, kept.score)
         if chosen:
             return

@@ -10,7 +10,7 @@ from hierogram.storage.records import SETTLED
 from hierogram.storage.store import Store
 from hierogram.tools.scores.compiling import compile_scores
 from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.records import KeepOptions
+from hierogram.tools.scores.options import KeepOptions
 from hierogram.tools.scores.scoring import SCORED_BETWEEN_RESTS, Scorer, batches, due, keep_scores
 
 _READ_AT_ONCE = 500

@@ -7,9 +7,9 @@ from http import HTTPStatus
 from fastapi import APIRouter
 
 from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
-from hierogram.daemon.web.protocol.service import Service
-from hierogram.tools.scores.records import PairScore, score_of
+from hierogram.storage.records.pairs import PairScore
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 
@@ -26,7 +26,7 @@ class ScoreAnswer(PairScore):
 def score_routes(service: Service) -> APIRouter:
     """Return the routes of scores."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
-    store = service.store.store
+    store = service.store
 
     @router.get(
         "/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "The pair has not been scored yet."}}
@@ -39,8 +39,7 @@ def score_routes(service: Service) -> APIRouter:
                 raise no_pair(pair_id)
             raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has not been scored yet")
         [row] = found
-        kept = score_of(row)
-        own = {field.name: getattr(kept, field.name) for field in fields(PairScore)}
+        own = {field.name: getattr(row.score, field.name) for field in fields(PairScore)}
         return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **own)
 
     return router

@@ -4,6 +4,7 @@ docs/model.md, section 8, has the equations.
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,12 +32,58 @@ from hierogram.samplers.scores.scorer import (
 )
 from hierogram.storage.database.transactions import now
 from hierogram.storage.records import PairRow
-from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.store import Store
-from hierogram.tools.scores.doubts import Usual, doubt, usual_of
 from hierogram.tools.scores.learned import Learned, Report
 from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
-from hierogram.tools.scores.records import Link, Misfit, PairScore
+
+_DIFFERENT_NUMBERS = 4.0
+_COPIED = 4.0
+_LEAST_DEVIATION = 0.05
+_OF_NORMAL = 1.4826
+"""Standard deviation of a normal distribution in units of its median absolute deviation."""
+_DIGITS = re.compile(r"\D+")
+
+
+class Usual(NamedTuple):
+    """Median and deviation of evidence and log-probability over a sample of pairs."""
+
+    evidence: tuple[float, float]
+    log_probability: tuple[float, float]
+
+
+def usual_of(evidence: Sequence[float], log_probability: Sequence[float]) -> Usual:
+    """Return the medians and deviations of these values. Medians are robust against outliers."""
+    found = []
+    for values in (evidence, log_probability):
+        middle = float(np.median(values))
+        spread = _OF_NORMAL * float(np.median(np.abs(np.array(values) - middle)))
+        found.append((middle, max(spread, _LEAST_DEVIATION)))
+    return Usual(*found)
+
+
+def doubt(usual: Usual, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]) -> float:
+    """Return the doubt of a pair: deviations of its scores from the sample, and differences between its texts."""
+    least = max(
+        (usual.evidence[0] - evidence) / usual.evidence[1],
+        (usual.log_probability[0] - log_probability) / usual.log_probability[1],
+    )
+    return least + _DIFFERENT_NUMBERS * (_numbers(source) != _numbers(target)) + _COPIED * _copied(source, target)
+
+
+def _numbers(words: Sequence[str]) -> set[str]:
+    return {digits for word in words if (digits := _DIGITS.sub("", word))}
+
+
+def _copied(source: Sequence[str], target: Sequence[str]) -> float:
+    """Return the share of copied words: words with letters of the shorter side that the other side has, too."""
+    one, other = _with_letters(source), _with_letters(target)
+    return len(one & other) / (min(len(one), len(other)) or 1)
+
+
+def _with_letters(words: Sequence[str]) -> set[str]:
+    return {word.lower() for word in words if any(map(str.isalpha, word))}
+
 
 EXACT_WORD_PAIRS = 350
 """Maximum product of a pair's lengths for a score without cuts."""
@@ -250,26 +297,8 @@ def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
 def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
     """Write scores of stored pairs to the store."""
     moment = now()
-    kept = []
-    for row, (score, derivation) in zip(rows, scores, strict=True):
-        kept.append(
-            ScoreRow(
-                row.id,
-                scorer.learned.position,
-                moment,
-                score.tokens,
-                score.doubt,
-                score.log_probability,
-                score.evidence,
-                score.unseen,
-                score.pieces,
-                score.exact,
-                *_misfit_columns(score.source_misfit),
-                *_misfit_columns(score.target_misfit),
-                " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links),
-                derivation,
-            )
-        )
+    position = scorer.learned.position
+    kept = [ScoreRow(row.id, position, moment, *found) for row, found in zip(rows, scores, strict=True)]
     store.keep_scores(kept)
 
 
@@ -291,7 +320,3 @@ def due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairR
             elif abs(present - before) <= _CHANGED:
                 continue
         yield row
-
-
-def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:
-    return (None, None) if misfit is None else (misfit.odds, misfit.position)

@@ -196,9 +196,14 @@ def tune(
     text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
-    from hierogram.tools.translation.tuning.held_out import held_out
     from hierogram.tools.translation.tuning.tuning import need_scipy, tune
-    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, split_references, write_tuned
+    from hierogram.tools.translation.tuning_runs import (
+        GrammarDecoder,
+        as_plain,
+        held_out,
+        split_references,
+        write_tuned,
+    )
 
     need_scipy()
     wanted = options_of(TuningOptions, options, chosen)

@@ -18,7 +18,7 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.looking import uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.shared_translator import Translations
+from hierogram.tools.translation.web import Translations
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextParagraph, TextTranslation

@@ -10,7 +10,7 @@ from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.pool import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_amount
-from hierogram.tools.translation.shared_translator import Translations
+from hierogram.tools.translation.web import Translations
 
 MOST_SENTENCES = 100
 MOST_LETTERS = 10_000

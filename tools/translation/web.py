@@ -1,17 +1,39 @@
 """Translation objects of the web server, shared by routes, pages and protocols."""
 
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.web.protocol.context import WebContext
+from hierogram.daemon.web.protocol.problems import try_later
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import DecodingOptions
-from hierogram.tools.translation.plain_text import PlainTranslator
-from hierogram.tools.translation.shared_translator import Translations
+from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslator
+
+if TYPE_CHECKING:
+    from hierogram.tools.translation.text_translator import TextTranslator
+
+
+_RETRY_SECONDS = 10
+
+
+class Translations(FollowedGrammar):
+    """Followed grammar that reports configuration errors as problems of the API."""
+
+    def now(self) -> "tuple[TextTranslator, int]":
+        """Return `FollowedGrammar.now()`. Raises `ProblemError` if a configured resource cannot be read."""
+        try:
+            return super().now()
+        except WrongKindError:
+            raise
+        except InputError as error:
+            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
 
 
 class WebTranslation:
     """Translator of the store's grammar and store of corrections, shared by everything that answers requests."""
 
     def __init__(self, context: WebContext) -> None:
-        opened = context.service.store
+        opened = context.service.opened
         self.corrections = Corrections(opened, context.service.withdraw)
         options = context.section("translating", DecodingOptions).to_translate()
         self.translations = Translations(opened.store, options, self.corrections)

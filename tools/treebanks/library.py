@@ -86,5 +86,5 @@ def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketSco
     """
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
-        raise InputError(f"{trees} and {reference} hold {len(found):,} and {len(right):,} trees: their numbers differ")
+        raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")
     return evaluate(right, found)

@@ -11,9 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.pool import WorkPool
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -109,7 +109,7 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
     def work(body: AlignBody) -> bytes:
         from hierogram.daemon.learning.alignment.answering import as_plain
 
-        aligner = service.store.aligner
+        aligner = service.opened.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
         prepared = aligner.prepared(texts, body.tokenized)
         position, found = aligner.answer(prepared, body.symmetrization)
@@ -176,10 +176,10 @@ class LinksAnswer(BaseModel):
 def link_routes(service: Service, threads: Threads) -> APIRouter:
     """Return the router for a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
-    store = service.store.store
+    store = service.store
 
     def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
-        notation = service.store.notation()
+        notation = service.opened.notation()
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         pair = store.find_pair(pair_id)

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from hierogram.daemon.web.protocol.bodies import LARGEST_ID
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.threads import Downloads
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, EventKind, EventPage
@@ -117,7 +117,7 @@ class _Streams:
     """The store's events, and a limited number of open streams."""
 
     def __init__(self, service: Service, downloads: Downloads, ending: Callable[[], bool]) -> None:
-        self._store = service.store
+        self._store = service.opened
         self._threads = downloads.threads
         self._ending = ending
         self._open = 0

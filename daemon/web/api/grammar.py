@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.library.queries import RuleQuery
+from hierogram.daemon.shared_options import RuleQuery
 from hierogram.daemon.text.segments import InWords, words_of_span
 from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
@@ -80,7 +80,7 @@ class DerivationAnswer:
 def grammar_routes(service: Service, threads: Threads) -> APIRouter:
     """Return the router for rules and pairs."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
-    store = service.store.store
+    store = service.store
 
     @router.get("/rules", responses={409: {"description": "Nothing learned yet."}})
     def rules(
@@ -106,7 +106,7 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        found, _ = service.store.find_rules(
+        found, _ = service.opened.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
         view = InWords(store.settings().bpe_merges)
@@ -171,13 +171,13 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
 def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     from hierogram.daemon.learning.derivations import derivation_of
 
-    rows = service.store.store.pairs_by_id([pair_id])
+    rows = service.store.pairs_by_id([pair_id])
     if not rows:
         raise no_pair(pair_id)
     [row] = rows
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
-    settings = service.store.settings()
+    settings = service.opened.settings()
     uses, view = derivation_of(row, settings), InWords(settings.bpe_merges)
     if view.joins:
         own = view.pair(row.source, row.target)

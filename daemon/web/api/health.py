@@ -28,7 +28,7 @@ from hierogram.daemon.exports.schedule import JobStatus, list_jobs
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
@@ -245,7 +245,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     thread = CapacityLimiter(1)
 
     def read_store() -> tuple[StoreStatus, list[JobStatus]]:
-        return service.store.status(), list_jobs(service.store.store)
+        return service.opened.status(), list_jobs(service.store)
 
     async def look() -> tuple[Condition, StoreStatus | None, Sequence[JobStatus], str | None]:
         """Return the daemon's condition, the store's status, its export jobs, and the reason if the store does not

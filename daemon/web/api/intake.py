@@ -30,8 +30,8 @@ from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_
 from hierogram.daemon.text.texts import pipeline_of, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
@@ -356,7 +356,7 @@ class _Intakes:
             return
         self._pruned = time.monotonic()
         oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
-        await self.in_thread(lambda: self._service.store.store.forget_requests(oldest))
+        await self.in_thread(lambda: self._service.store.forget_requests(oldest))
 
     async def wait_for_lag(self) -> None:
         """Wait until the backlog of unsampled pairs is within `max_lag`.
@@ -367,7 +367,7 @@ class _Intakes:
         while True:
             if self._ending():
                 raise try_later("the daemon is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(partial(self._service.store.store.count_pairs, UNSETTLED))
+            waiting = await self.in_thread(partial(self._service.store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.backlog_timeout:
@@ -426,9 +426,9 @@ def intake_routes(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
             )
         async with intakes.place(idempotency_key):
-            await intakes.in_thread(lambda: _check_languages(service.store, languages))
+            await intakes.in_thread(lambda: _check_languages(service.opened, languages))
             await intakes.wait_for_lag()
-            body = await intakes.in_thread(lambda: Body(service.store, corpus, idempotency_key, limits))
+            body = await intakes.in_thread(lambda: Body(service.opened, corpus, idempotency_key, limits))
             try:
                 await take_in(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:

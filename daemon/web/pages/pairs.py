@@ -13,8 +13,8 @@ from hierogram.daemon.text.segments import InWords
 from hierogram.daemon.web.pages.forms import form_values, ours, texts
 from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
 from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import WITHIN, InWords
-from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of
 from hierogram.samplers.grammar.rules import parse_side

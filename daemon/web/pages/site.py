@@ -16,9 +16,8 @@ from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContex
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.words import word_routes
-from hierogram.daemon.web.protocol.context import WebContext
+from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.asking import Asker

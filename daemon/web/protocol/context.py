@@ -1,19 +1,51 @@
 """Objects shared by routes, pages and protocols, and the types with which extensions add their own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.serving.health import Condition
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.rates import Rates
-from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import Threads
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.store import Store
+
+
+class Service(Protocol):
+    """The daemon as seen by the HTTP server. All methods are thread-safe."""
+
+    opened: GrammarStore
+
+    @property
+    def store(self) -> Store:
+        """The database of the store."""
+
+    def condition(self) -> Condition:
+        """Return the daemon's condition, quickly and without a database query."""
+
+    def stopping(self) -> bool:
+        """Return whether the daemon is shutting down, so that long requests should end."""
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        """Remove the pairs and their counts. Returns the ids of the pairs that existed.
+
+        Waits for the removal up to a time limit, so the pairs may still exist for a while afterwards.
+        """
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        """Replace the human link corrections of a pair. Returns whether its alignment follows them already.
+
+        Returns None if the pair does not exist. Waits up to a time limit. Raises `HumanLinksError`.
+        """
+
 
 Shared = TypeVar("Shared")
 Chosen = TypeVar("Chosen")

@@ -6,8 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hierogram.daemon.exports.cron import cron_runs, read_zone
-from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.options import ExportJob, cron_runs, read_zone
 
 # After Thursday, 1 January 2026, 12:00 UTC. The 4th is a Sunday.
 DATES = [

@@ -25,11 +25,15 @@ class FakeService:
     """A service that answers like a daemon, with a condition set by tests."""
 
     def __init__(self, store: Store) -> None:
-        self.store = GrammarStore(store)
+        self.opened = GrammarStore(store)
         self.told = Condition((LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0))
         self.ends = False
         self.withdrawn: list[int] = []
         self.leaves = True
+
+    @property
+    def store(self) -> Store:
+        return self.opened.store
 
     def condition(self) -> Condition:
         return self.told
@@ -41,22 +45,22 @@ class FakeService:
         return self.ends
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        there = [row.id for row in self.store.store.pairs_by_id(pair_ids)]
+        there = [row.id for row in self.store.pairs_by_id(pair_ids)]
         self.withdrawn += there
         if self.leaves:
             from hierogram.daemon.learning.residents import withdraw_all
 
-            withdraw_all(self.store.store, there, lambda _done: None)
+            withdraw_all(self.store, there, lambda _done: None)
         return there
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        if not self.store.store.set_human_links(pair_id, links, origin):
+        if not self.store.set_human_links(pair_id, links, origin):
             return None
         if self.leaves:
             from hierogram.daemon.learning.alignment.incremental import correct_requested
 
-            correct_requested(self.store.store)
-        return self.store.store.is_corrected(pair_id)
+            correct_requested(self.store)
+        return self.store.is_corrected(pair_id)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -91,7 +95,7 @@ def connect() -> Iterator[Connect]:
         def make(
             service: FakeService, host: str = "127.0.0.1", limits: Limits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
-            role = {"sql_url": ask_url_of(service.store.store.engine.url)}
+            role = {"sql_url": ask_url_of(service.store.engine.url)}
             app = build_app(service, HttpConfiguration(**(role | values)), limits)
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)

@@ -293,7 +293,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
     lines = 2 * len(LINES) + 2
-    monkeypatch.setattr(service.store, "store", Breaking(store, chunks, after_commit=after_commit))
+    monkeypatch.setattr(service.opened, "store", Breaking(store, chunks, after_commit=after_commit))
     broken = post(client, body, "k1")
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
@@ -324,7 +324,7 @@ def test_two_requests_with_one_key(
             assert go_on.wait(60)
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service.store, "store", Waiting(store, 0, after_commit=False))
+    monkeypatch.setattr(service.opened, "store", Waiting(store, 0, after_commit=False))
     client = connect(service, max_intakes=2)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(post(client, BODY, "k1")))
@@ -351,7 +351,7 @@ def test_concurrent_bodies_are_limited(
             inner.append(post(client, BODY))
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service.store, "store", Asking(store, 0, after_commit=False))
+    monkeypatch.setattr(service.opened, "store", Asking(store, 0, after_commit=False))
     client = connect(service, max_intakes=1)
     assert post(client, BODY).status_code == 200
     [refused] = inner
@@ -373,9 +373,9 @@ def test_a_request_recorded_by_another_daemon_in_between(
             return self._store.add_pairs(*arguments)
 
     client = connect(service)
-    store = service.store.store
+    store = service.store
     before = store.count_pairs()
-    monkeypatch.setattr(service.store, "store", Overtaken(store, 0, after_commit=False))
+    monkeypatch.setattr(service.opened, "store", Overtaken(store, 0, after_commit=False))
     answer = post(client, BODY, "k1")
     assert answer.status_code == 409
     assert store.count_pairs() == before
@@ -421,7 +421,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
             return 4 if len(looks) in (3, 4, 5) else 0
 
     monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(service.store, "store", Lagging(store, 0, after_commit=False))
+    monkeypatch.setattr(service.opened, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, backlog_timeout=60), BODY)
     assert answer.json()["accepted"] == len(LINES)
     assert len(looks) > 5

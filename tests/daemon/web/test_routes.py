@@ -245,10 +245,10 @@ def test_a_picture_of_words_that_xml_cannot_hold(client: TestClient, service: Fa
 
     from hierogram.daemon.learning.learning import learn
 
-    ingest(service.store.store, [pair("<b>&amp;\x01 世界", "\uffff ]]>", "0-1 1-0")])
+    ingest(service.store, [pair("<b>&amp;\x01 世界", "\uffff ]]>", "0-1 1-0")])
     assert client.get("/v1/pairs/1/derivation").status_code == 409
     assert client.get("/v1/pairs/1/derivation.svg").status_code == 409
-    learn(service.store.store, sweeps=0)
+    learn(service.store, sweeps=0)
     drawn = client.get("/v1/pairs/1/derivation.svg")
     assert drawn.status_code == 200
     texts = "".join(ElementTree.fromstring(drawn.text).itertext())
@@ -290,7 +290,7 @@ def add_unaligned(store: Store, number: int) -> None:
 
 def test_not_ready(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_lag=10)
-    add_unaligned(service.store.store, 11)
+    add_unaligned(service.store, 11)
     service.change(degraded="ingest: no space left", lag=Lag(0, None, 0.0))
     service.ends = True
     assert client.get("/healthz").status_code == 200
@@ -345,7 +345,7 @@ def test_the_status_does_not_wait_for_readers(
         assert ended.wait(60)
         return [], None
 
-    monkeypatch.setattr(service.store, "find_rules", read_for_long)
+    monkeypatch.setattr(service.opened, "find_rules", read_for_long)
     with ThreadPoolExecutor(READERS + 4) as pool:
         reading = [pool.submit(client.get, "/v1/rules") for _ in range(READERS + 3)]
         try:

@@ -1,28 +1,29 @@
 """Scores are stored with their pairs and deleted with them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.storage.building import ingest, pair, query, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.store import Store
 
 MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
 
 
 def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
-    row = ScoreRow(pair_id, 7, MOMENT, 4, 1.5, -2.5, evidence, 0.25, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0)
-    return row._replace(**values)
+    score = PairScore(4, 1.5, -2.5, evidence, 0.25, 1, False, Misfit(0, 1.5), None, (Link(0, 0, 0.98),))
+    return ScoreRow(pair_id, 7, MOMENT, replace(score, **values), -3.0)  # type: ignore[arg-type]
 
 
 def test_scores_are_replaced_and_returned_in_order(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y"), pair("c", "z")])
-    store.keep_scores([scored(3, 0.5), scored(1, -1.0, target_misfit=2.0, target_misfit_word=0)])
+    store.keep_scores([scored(3, 0.5), scored(1, -1.0, target_misfit=Misfit(0, 2.0))])
     store.keep_scores([scored(3, 0.75, exact=True, doubt=2.5)])
     assert store.scores() == [
-        scored(1, -1.0, target_misfit=2.0, target_misfit_word=0),
+        scored(1, -1.0, target_misfit=Misfit(0, 2.0)),
         scored(3, 0.75, exact=True, doubt=2.5),
     ]
     assert [row.pair_id for row in store.scores(1)] == [3]

@@ -15,7 +15,7 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import loop as scoring
 from hierogram.tools.scores.learned import Learned
 from hierogram.tools.scores.loop import ScoringLoop
-from hierogram.tools.scores.records import KeepOptions, score_of
+from hierogram.tools.scores.options import KeepOptions
 from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 SECONDS = 60.0
@@ -67,7 +67,7 @@ def test_the_daemon_scores_pairs_without_a_score(learned: Store) -> None:
     rows = learned.pairs(states=["settled"])
     for (made, _), score in zip(scorer.score_stored(rows), scores, strict=True):
         links = tuple(dataclasses.replace(link, probability=round(link.probability, 3)) for link in made.links)
-        assert score_of(score) == dataclasses.replace(made, links=links)
+        assert score.score == dataclasses.replace(made, links=links)
         assert score.position <= learned.position()
 
 
@@ -77,9 +77,10 @@ def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: fl
     assert Loop(learned, QUICK).run() == [0]
     [score] = learned.scores_by_id([3])
     assert score.derivation is not None
-    learned.keep_scores([score._replace(derivation=score.derivation + moved, evidence=99.0)])
+    changed = dataclasses.replace(score.score, evidence=99.0)
+    learned.keep_scores([score._replace(derivation=score.derivation + moved, score=changed)])
     assert Loop(learned, QUICK).run() == [again]
-    assert (learned.scores_by_id([3])[0].evidence < 99) == bool(again)
+    assert (learned.scores_by_id([3])[0].score.evidence < 99) == bool(again)
 
 
 @pytest.mark.slow

@@ -19,11 +19,11 @@ from hierogram.samplers.charts.dense import Piece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.scores.scorer import cut_of
 from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.scores.doubts import doubt, usual_of
+from hierogram.tools.scores.scoring import doubt, usual_of
 from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.records import PairScore
 from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, scored_texts
 
 

@@ -143,7 +143,7 @@ class _Quiet:
     """A daemon that only answers and has no pair to change."""
 
     def __init__(self, store: Store) -> None:
-        self.store = GrammarStore(store)
+        self.store, self.opened = store, GrammarStore(store)
 
     def condition(self) -> Condition:
         return Condition((), Lag())

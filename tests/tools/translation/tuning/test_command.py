@@ -17,7 +17,7 @@ from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.segments import joined
 from hierogram.tools.translation.grammars import read_weights
-from hierogram.tools.translation.tuning.held_out import LARGEST_SHARE, held_out
+from hierogram.tools.translation.tuning_runs import LARGEST_SHARE, held_out
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
 

@@ -7,18 +7,21 @@ import pytest
 from tests.tools.translation.tuning.decoder import ListDecoder
 
 from hierogram.tools.translation.tuning import tuning
-from hierogram.tools.translation.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import (
+    SIZE,
     KBest,
     Ranked,
+    References,
     _Lists,
     _Pool,
     as_wide,
+    bleu_of,
     draw_pairs,
     fit_length,
     length_ratio,
     logistic_loss,
+    sentence_bleu,
     step,
     train,
     tune,
