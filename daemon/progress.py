@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -11,6 +11,11 @@ from hierogram.samplers.compiled import LISTENERS
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
+
+Steps = Callable[[int, int], None]
+"""Progress callback: steps done, steps in total."""
+Phases = Callable[[str, int, int | None], None]
+"""Progress callback: the phase, its steps done, and its steps in total if known."""
 
 _QUIET_SECONDS = 2.0
 _SECONDS_A_LINE = 10.0

@@ -7,11 +7,15 @@
 The state holds the rule table and all other sampled values; the kernel holds batch, model and scratch memory.
 """
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 State = TypeVar("State")
 Plan = TypeVar("Plan", contravariant=True)
 Info = TypeVar("Info", covariant=True)
+
+Report = Callable[[int], None]
+"""Progress callback: receives the number of things done."""
 
 
 class Kernel(Protocol[State, Plan, Info]):

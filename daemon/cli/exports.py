@@ -23,19 +23,19 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.library.options import make_options
-from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.progress import Phases, Progress, progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.storage.options import Declared, Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hierogram.daemon.exports.exporting import Published, Report
+    from hierogram.daemon.exports.exporting import Published
     from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.exports.schedule import JobStatus
 
 
-def telling(shown: Progress) -> "Report":
+def telling(shown: Progress) -> Phases:
     """Return a progress callback for the steps of an export."""
     doing = {
         "read": ("reading", "rules"),

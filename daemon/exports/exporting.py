@@ -44,7 +44,6 @@ from hierogram.daemon.exports.publication import (
     working_folder,
 )
 from hierogram.daemon.exports.scratch import (
-    Heard,
     ReadState,
     Scratch,
     load_new_rules,
@@ -54,9 +53,11 @@ from hierogram.daemon.exports.scratch import (
     scratch,
 )
 from hierogram.daemon.files import is_special
+from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import TextSide, pipeline_of
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
 from hierogram.samplers.grammar.numbers import VARIANCE_A_DRAW
+from hierogram.samplers.kernel import Report
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain, from_plain
@@ -66,11 +67,6 @@ from hierogram.storage.store import Store
 _OF_SENTENCES = "sentences"
 SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
-
-Report = Callable[[str, int, int | None], None]
-"""Callback of progress: the phase (`read`, `count`, `align`, `write`), its steps done, and its steps in total, if
-known.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +135,7 @@ class OutputFiles:
 
 
 def score_rules(
-    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Report = lambda *_: None
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
     """Make the view `scored` of the rules that pass the filters; return the counts after each filter, and the total.
 
@@ -234,7 +230,7 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
 
 
 def write_rules(
-    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Heard
+    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Report
 ) -> tuple[int, list[ExportedFile]]:
     """Write the rules of the view `scored` and the format's glue rules, or one grammar per sentence.
 
@@ -270,7 +266,7 @@ def _write_configuration(
 
 
 def _write_lines(
-    scratch: Scratch, features: Chosen, format: Format, output: OutputFiles, heard: Heard
+    scratch: Scratch, features: Chosen, format: Format, output: OutputFiles, heard: Report
 ) -> tuple[int, ExportedFile]:
     assert format.line is not None
     line = f"{format.line(features)} AS line"
@@ -424,7 +420,7 @@ class Published:
 
 
 def export(
-    store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Report | None = None
+    store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
     """Write the store's grammar to `path`, with a manifest and the format's glue rules beside it.
 
@@ -454,7 +450,7 @@ def export(
 
 
 def export_to(
-    store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Report | None = None
+    store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
     """Write the store's grammar to a stream, in the format and compression that `export` gives a path without an
     ending.
@@ -487,7 +483,7 @@ def publish(
     options: ExportOptions | None = None,
     *,
     job: str | None = None,
-    report: Report | None = None,
+    report: Phases | None = None,
     by_sentence: bool = False,
 ) -> Published:
     """Write the store's grammar as a new version into a folder (made if need be), and move `latest` to it.
@@ -524,7 +520,7 @@ def publish(
 
 
 def rehearse(
-    store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Report | None = None
+    store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
     """Return what `publish` would write and delete for a job now, without a change on the disk or in the store."""
     same = _unchanged(store, versions, options, job)
@@ -607,7 +603,7 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
 
 
 def _write(
-    store: Store, work: Path, plan: ExportPlan, report: Report | None, path: Path, glue: Path, final: Path | None = None
+    store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path, final: Path | None = None
 ) -> Manifest:
     """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest.
 

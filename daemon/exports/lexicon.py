@@ -9,7 +9,8 @@ do not depend on the order in which threads add them up.
 """
 
 from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
-from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
+from hierogram.daemon.exports.scratch import Blocks, Scratch
+from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
 """Weight of a word pair without links in the store. A rule may exist for one commit after its last pair."""
@@ -18,7 +19,7 @@ _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
-def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
+def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Report | None = None) -> None:
     """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
     _count_links(scratch, blocks, heard)
     scratch.run("""
@@ -31,7 +32,7 @@ def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -
     scratch.run("DROP TABLE links")
 
 
-def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard | None = None) -> None:
+def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Report | None = None) -> None:
     """Make the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
     _count_links(scratch, blocks, heard)
     scratch.run(f"""
@@ -43,7 +44,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
 
 
-def _count_links(scratch: Scratch, blocks: Blocks, heard: Heard | None) -> None:
+def _count_links(scratch: Scratch, blocks: Blocks, heard: Report | None) -> None:
     """Make the table `links` (f, e, n) from blocks of pairs."""
     scratch.load("pairs", _PAIRS, blocks, heard)
     scratch.run(f"""

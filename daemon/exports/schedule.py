@@ -17,9 +17,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
-from hierogram.daemon.exports.exporting import Published, Report, publish, rehearse
+from hierogram.daemon.exports.exporting import Published, publish, rehearse
 from hierogram.daemon.exports.formats.registry import usual_format
 from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.progress import Phases
 from hierogram.samplers.grammar.kinds import notation_of
 from hierogram.storage.exports.exports import JobRow, JobState
 from hierogram.storage.options import OptionError, as_plain, from_plain
@@ -85,7 +86,7 @@ def show_time(time: datetime) -> str:
     return f"{time:%a %Y-%m-%d %H:%M:%S %Z} ({date}{utc:%H:%M:%S} UTC)"
 
 
-def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
+def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
     """Run a job now; raises `ExportError`, and records the failure in the store."""
     try:
         _check_stored(store, job)
@@ -96,7 +97,7 @@ def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Publi
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
-def rehearse_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
+def rehearse_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
     """Return what a run of the job would publish now; raises `ExportError`."""
     _check_stored(store, job)
     return rehearse(store, job.versions(), job.options(), job=job.name, report=report)
@@ -116,7 +117,7 @@ def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None
 def run_due(
     store: Store,
     ended: Ended = lambda *_: None,
-    report: Report = lambda *_: None,
+    report: Phases = lambda *_: None,
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:

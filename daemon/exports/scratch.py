@@ -5,7 +5,7 @@ rows alone, for any number of threads: sums are of integers, and output is sorte
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from hierogram.daemon.exports.options import Counted
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
 from hierogram.samplers.grammar.rules import SHORT
+from hierogram.samplers.kernel import Report
 from hierogram.storage.exports.snapshot import Block, Snapshot
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 Blocks = Iterator[Block]
-Heard = Callable[[int], None]
 
 MEMORY = 256_000_000
 """Bound of the database's memory, bytes."""
@@ -129,7 +129,7 @@ class Scratch:
         finally:
             os.close(pipe)
 
-    def load(self, table: str, columns: dict[str, str], blocks: Blocks, heard: Heard | None = None) -> None:
+    def load(self, table: str, columns: dict[str, str], blocks: Blocks, heard: Report | None = None) -> None:
         """Append blocks to a table with these columns (name to type), which is made if missing.
 
         Empty values become NULL.
@@ -231,7 +231,7 @@ class ReadState(NamedTuple):
 
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
-    heard: Heard | None = None,
+    heard: Report | None = None,
 ) -> None:  # fmt: skip
     """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
@@ -263,7 +263,7 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
 
 
 def _recounted(
-    snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Heard | None
+    snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Report | None
 ) -> Blocks:
     """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
     # A late import, since it loads the compiled samplers.
@@ -293,7 +293,7 @@ def _recounted(
 
 def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
-    least: float | None, linked: bool, heard: Heard | None = None,
+    least: float | None, linked: bool, heard: Report | None = None,
 ) -> None:  # fmt: skip
     """Add to the view `rules` what its pairs alone say: compositions, where `least` is given, and links, if `linked`.
 

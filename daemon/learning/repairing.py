@@ -7,7 +7,8 @@ import numpy as np
 
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import Name, Report, RulesOfPart, recounted
+from hierogram.daemon.learning.verifying import Name, RulesOfPart, recounted
+from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
@@ -50,7 +51,7 @@ class RepairReport:
         return any(getattr(self, name) for name in self.__slots__ if name != "left")
 
 
-def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> RepairReport:
+def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
     """Repair the store in one transaction: recompute all data derived from pairs, derivations and links.
 
     Unreadable derivations are deleted, and their pairs restart. `report` receives pairs
@@ -67,7 +68,7 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
     return done
 
 
-def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
+def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> None:
     done.put_back = repairs.put_back()
     lost, done.going_on, done.resampled = repairs.repair_states()
     done.begun_anew = lost

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_stored
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import made_in_threads
+from hierogram.daemon.progress import Steps
 from hierogram.samplers.counts.texts import same_texts, taken
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import Matches, first_of_each_key, match_keys
@@ -37,7 +38,6 @@ _RULES_AT_ONCE = 300_000
 _COUNTS_AT_ONCE = 100_000
 _MOST_PROBLEMS = 20
 
-Report = Callable[[int, int], None]
 Name = tuple[str, str, object]
 """Name of an aligner count."""
 _LEXICON, _JUMP = "lexicon", "jump"
@@ -208,7 +208,7 @@ class Recount:
 
 
 @contextmanager
-def recounted(snapshot: Snapshot, report: Report | None = None) -> Iterator[Recount]:
+def recounted(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Recount]:
     """Recount everything; `report` receives pairs done and in total.
 
     The caller must pass the stored rules to the recount before comparing them.
@@ -220,7 +220,7 @@ def recounted(snapshot: Snapshot, report: Report | None = None) -> Iterator[Reco
         yield recount
 
 
-def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report: Report | None) -> None:
+def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report: Steps | None) -> None:
     settings = snapshot.settings()
     total = sum(snapshot.status().pairs.values())
     met = 0
@@ -367,7 +367,7 @@ def _value(rules: RuleDeltas, name: str, row: int) -> object:
     return rules.numbers(name)[row]
 
 
-def verify(store: Store, report: Report | None = None) -> VerifyReport:
+def verify(store: Store, report: Steps | None = None) -> VerifyReport:
     """Recount every rule from all derivations and samples of one snapshot and compare with the stored rules.
 
     Also runs the database's own checks. `report` receives pairs done and in total.
@@ -388,7 +388,7 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
     return found
 
 
-def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
+def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
     problems = _Problems()
     with store.snapshot() as snapshot:
         human_links = snapshot.count_human_links()

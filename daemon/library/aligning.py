@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, options_of
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import Steps
 from hierogram.daemon.text.texts import TextPipeline, pipeline_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def align(
     tokenize: tuple[str, str] | None = None,
     tokenized: bool = False,
     options: Request | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
     **chosen: Unpack[AlignKeywords],
 ) -> Aligned:
     """Align sentences with their translations, line by line. Iteration over the result gives the links of each pair.

@@ -9,6 +9,7 @@ from hierogram.daemon.learning.alignment.incremental import AlignReport, LotWork
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
 from hierogram.daemon.learning.learning import LearnReport, run_to_continue, take_up_run
 from hierogram.daemon.learning.learning import learn as learn_all
+from hierogram.daemon.progress import Steps
 from hierogram.storage.records import LearningRun
 from hierogram.storage.store import Store
 
@@ -57,7 +58,7 @@ class Learning:
         return self.report
 
     def align(
-        self, progress: Callable[[int, int], None] | None = None, workers: LotWorkers | None = None
+        self, progress: Steps | None = None, workers: LotWorkers | None = None
     ) -> AlignReport:
         """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
 

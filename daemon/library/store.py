@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import PathLike, a_text, make_options, options_of, whole_number, whole_numbers
+from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.text.entries import Entries
 from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
@@ -34,7 +35,6 @@ from hierogram.storage.store import upgrade as bring_up_to_date
 
 if TYPE_CHECKING:
     from hierogram.daemon.exports.exporting import Published
-    from hierogram.daemon.exports.exporting import Report as ExportProgress
     from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.learning.alignment.answering import AnsweringAligner
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.treebanks.transformations import Transformations
     from hierogram.storage.browsing.asking import Answered
     from hierogram.storage.records import SupportingPair
-
-Steps = Callable[[int, int], None]
-"""Callback of progress: steps done, steps in total."""
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Default settings of a store under a Dirichlet process.
@@ -609,7 +606,7 @@ class GrammarStore:
         path: PathLike | BinaryIO | None = None,
         *,
         options: ExportOptions | None = None,
-        progress: ExportProgress | None = None,
+        progress: Phases | None = None,
         **chosen: Unpack[ExportKeywords],
     ) -> Manifest:
         """Write the grammar to a file, with a manifest beside it, and return the manifest.
@@ -640,7 +637,7 @@ class GrammarStore:
         keep: int | None = None,
         sentences: PathLike | None = None,
         options: ExportOptions | None = None,
-        progress: ExportProgress | None = None,
+        progress: Phases | None = None,
         **chosen: Unpack[ExportKeywords],
     ) -> Published:
         """Write the grammar as a new version in a folder.

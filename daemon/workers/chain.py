@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import DaemonError, install_extra
-from hierogram.daemon.learning.kinds.kind import Chain, Means, Report, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
@@ -21,6 +21,7 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.records import LabelRow, LearningRun, PairColumns, Settings, SweepRecord

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
-from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
+from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
 from hierogram.daemon.workers.shares import (
     TAILS_A_NODE,
@@ -47,6 +47,7 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.kernel import Report
 from hierogram.storage.records import PairColumns, WrittenPart
 
 if TYPE_CHECKING:

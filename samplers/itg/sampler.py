@@ -68,6 +68,7 @@ from hierogram.samplers.itg.slices import (
     make_chart,
 )
 from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
+from hierogram.samplers.kernel import Report
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
@@ -402,7 +403,7 @@ class ItgKernel:
         return ItgState(derivations, count_all(self.batch, derivations), own)
 
     def step(
-        self, key: int, state: ItgState, plan: ItgPlan, report: Callable[[int], None] | None = None
+        self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None
     ) -> tuple[ItgState, ItgInfo]:
         """Sweep over the pairs of the plan, then resample base distributions and strengths.
 
@@ -438,7 +439,7 @@ class ItgKernel:
         return float(log_likelihood(self.batch, state.base, state.counts))
 
     def _over_pairs(
-        self, work: Callable[[int, int], int], some: int, report: Callable[[int], None] | None = None
+        self, work: Callable[[int, int], int], some: int, report: Report | None = None
     ) -> None:
         """Process all pairs in blocks; when the chart runs out of room, enlarge it and continue at that pair."""
         at = 0

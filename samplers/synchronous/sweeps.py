@@ -35,6 +35,7 @@ from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
 from hierogram.samplers.forests.fragments import Words
 from hierogram.samplers.grammar.schedules import NO_POWERS
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.gibbs import begin_credits, end_credits, sweep_pair
 from hierogram.samplers.synchronous.resampling import (
     Resampling,
@@ -227,9 +228,6 @@ _BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not m
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 """Function that maps a task over the workers: `map` or an executor's `map`."""
-
-Report = Callable[[int], None]
-"""Progress callback: receives the number of pairs done in the sweep."""
 
 
 def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -> None:

@@ -7,7 +7,6 @@ its length.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import PairView, label_of, push_tails, tails_of, view_pair
 from hierogram.samplers.forests.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
 from hierogram.samplers.grammar.settings import JOINED
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState, log_base, set_label
 
 STATISTICS = np.dtype(
@@ -681,7 +681,7 @@ class TreeKernel:
         return state
 
     def step(
-        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+        self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
         """Sweep over the trees with temperature above 0, then sample the parameters of all labels.
 
@@ -695,7 +695,7 @@ class TreeKernel:
         return state, info
 
     def sweep(
-        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+        self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
         """Like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0

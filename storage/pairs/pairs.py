@@ -287,8 +287,8 @@ def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) ->
         place, probability = link.split(":")
         source, target = place.split("-")
         found.append(Link(int(source), int(target), float(probability)))
-    score = PairScore(*numbers, source_misfit=source_misfit, target_misfit=target_misfit, links=tuple(found))
-    return ScoreRow(pair_id, position, scored_at, score, derivation)
+    fields = (*numbers, source_misfit, target_misfit, tuple(found))
+    return ScoreRow(pair_id, position, scored_at, PairScore(*fields), derivation)
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:

@@ -14,6 +14,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.files import appearing
 from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, Trial, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
@@ -234,11 +235,7 @@ def load_draws(path: Path) -> ChainDraws:
         raise InputError(f"{path}: not a file written by `hierogram diagnose --draws FILE`: {error}") from error
 
 
-SweepProgress = Callable[[int, int], None]
-"""Progress callback: `(sweeps done, total sweeps)`."""
-
-
-def run_chains(store: Store, options: ChainOptions, report: SweepProgress = lambda _done, _total: None) -> ChainDraws:
+def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done, _total: None) -> ChainDraws:
     """Run chains over the first pairs of a store, with its model and schedule. The store is not changed.
 
     Raises `InputError` if the store has no aligned pairs.

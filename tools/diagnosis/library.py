@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.library.options import options_of
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import Steps
 from hierogram.tools.diagnosis.options import ChainOptions
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def diagnose(
     store: GrammarStore,
     *,
     options: ChainOptions | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Steps = lambda *_: None,
     **chosen: Unpack[ChainKeywords],
 ) -> Diagnosis:
     """Run several chains over the store's pairs, in memory, and return how well they agree.

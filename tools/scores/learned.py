@@ -1,6 +1,6 @@
 """A store's grammar in the form that scores need: rules with counts, words, and word links, as arrays."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.stored import load_sound
 from hierogram.daemon.learning.stored_links import fitting_alignments
+from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
@@ -29,9 +30,6 @@ _UNKNOWN = -10_000
 """Symbol of a word that no stored pair has any longer: the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22
 _LINK = np.dtype([("link", np.int64), ("times", np.int64)])
-
-Report = Callable[[str, int, int | None], None]
-"""Callback of progress: phase, steps done, steps in total."""
 
 
 class Column(NamedTuple):
@@ -104,7 +102,7 @@ class Learned:
     the store's seed. `last_pair` is the highest id; `position` is the store's position when reading began.
     """
 
-    def __init__(self, store: Store, report: Report) -> None:
+    def __init__(self, store: Store, report: Phases) -> None:
         """Read the store.
 
         Raises `WrongKindError` if its rules do not have two languages, `NothingLearnedError` without rules.
@@ -128,7 +126,7 @@ class Learned:
         self._keys, self._number = used.keys[order], order.astype(np.int32)
         self.rules = self._known_rules(used)
 
-    def _read_pairs(self, store: Store, report: Report) -> Lexicon:
+    def _read_pairs(self, store: Store, report: Phases) -> Lexicon:
         total = store.count_pairs()
         random = np.random.default_rng(self.settings.seed)
         columns: tuple[list[Column], list[Column]] = ([], [])

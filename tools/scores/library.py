@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -12,6 +12,7 @@ from hierogram.daemon.library.options import whole_numbers
 from hierogram.daemon.library.pairs import rows_by_id
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.prefetch import made_in_threads
+from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import pipeline_of
 from hierogram.storage.records.pairs import PairScore
 from hierogram.tools.scores.learned import Learned, rows_of
@@ -43,7 +44,7 @@ def score(
     after: int = 0,
     keep: bool = False,
     tokenized: bool = False,
-    progress: Callable[[str, int, int | None], None] = lambda *_: None,
+    progress: Phases = lambda *_: None,
 ) -> Iterator[ScoredPair]:
     """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import LACKING
 from hierogram.samplers.scores.lexicon import FEATURES, make_facts
 from hierogram.samplers.scores.scorer import (
@@ -34,7 +35,7 @@ from hierogram.storage.database.transactions import now
 from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.store import Store
-from hierogram.tools.scores.learned import Learned, Report
+from hierogram.tools.scores.learned import Learned
 from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
 
 _DIFFERENT_NUMBERS = 4.0
@@ -126,7 +127,7 @@ class StoredScore(NamedTuple):
 class Scorer:
     """Scorer of pairs under a store's grammar. Several threads may use it."""
 
-    def __init__(self, learned: Learned, report: Report = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS) -> None:
+    def __init__(self, learned: Learned, report: Phases = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS) -> None:
         self.learned = learned
         self._exact = exact
         self._spaces: list[tuple[Sizes, Space]] = []
@@ -227,7 +228,7 @@ class Scorer:
             for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
         ]  # fmt: skip
 
-    def _learn(self, side: int, report: Report) -> Learnt | None:
+    def _learn(self, side: int, report: Phases) -> Learnt | None:
         """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.segments import InWords
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
@@ -536,12 +537,8 @@ def _group_renderings(tally: HashCounter, known: TermVocabulary) -> dict[int, li
     return found
 
 
-TermProgress = Callable[[str, int, int], None]
-"""Progress callback: `(phase, pairs done, total pairs)`."""
-
-
 def extract_terms(
-    store: Store, options: TermOptions, departures: int = 0, report: TermProgress | None = None
+    store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None
 ) -> TermReport:
     """Return the best terms of the stored pairs, and up to `departures` variant uses per term.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.library.options import options_of
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import Phases
 from hierogram.tools.terms.options import TermOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def terms(
     *,
     departures: int = 0,
     options: TermOptions | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Phases | None = None,
     **chosen: Unpack[TermKeywords],
 ) -> TermReport:
     """Return terms, which are phrases with consistent renderings, and up to `departures` exceptions of each term.

@@ -16,6 +16,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, units_of
+from hierogram.daemon.progress import Steps
 from hierogram.daemon.text.segments import words_of_parts
 from hierogram.samplers.alignment.bitext import MOST_WORDS, Direction, Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, evidence_of
@@ -154,7 +155,7 @@ def answering_options(request: Request) -> AlignerOptions:
 class _Sweeps:
     """Sweep counter of all threads. Once stopped, it ends each chain that reports."""
 
-    def __init__(self, total: int, report: Callable[[int, int], None] | None) -> None:
+    def __init__(self, total: int, report: Steps | None) -> None:
         self._total = total
         self._report = report
         self._done = 0
@@ -168,10 +169,6 @@ class _Sweeps:
             self._done += 1
             if self._report is not None:
                 self._report(self._done, self._total)
-
-
-Report = Callable[[int, int], None]
-"""Progress callback: `(done, total)`."""
 
 
 class View(NamedTuple):
@@ -201,7 +198,7 @@ class Way(NamedTuple):
 class Sample(Protocol):
     """Function that runs all chains and returns each direction's samples, added in the order of its chains."""
 
-    def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Report | None) -> list[Marginals]:
+    def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Steps | None) -> list[Marginals]:
         """Run the chains; `report` receives sweeps done and in total."""
 
 
@@ -234,7 +231,7 @@ def align(
     source: Iterable[str],
     target: Iterable[str],
     request: Request | None = None,
-    report: Callable[[int, int], None] | None = None,
+    report: Steps | None = None,
     known: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> Aligned:
     """Align sentences with their translations; `report` receives sweeps done and in total.
@@ -284,7 +281,7 @@ def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
 
 
 def _align_robustly(
-    source: Side, target: Side, request: Request, report: Report | None, prior: LearnedCounts | None
+    source: Side, target: Side, request: Request, report: Steps | None, prior: LearnedCounts | None
 ) -> Aligned:
     """Align the pairs that teach together, then the pairs apart, given the counts of the former or the `prior`."""
     roles = roles_of(source, target)
@@ -310,7 +307,7 @@ def _align_part(
     target: Side,
     request: Request,
     options: AlignerOptions,
-    report: Report | None,
+    report: Steps | None,
     prior: LearnedCounts | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[Aligned, Thresholds | None, list[NDArray[np.int16]]]:
@@ -356,7 +353,7 @@ def _sample_jointly(
     target: Side,
     options: AlignerOptions,
     threads: int | None,
-    report: Callable[[int, int], None] | None,
+    report: Steps | None,
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
     """Sample from a joint model of both directions; chains are added in order.
@@ -397,7 +394,7 @@ def align_sides(
     target: Side,
     options: AlignerOptions,
     threads: int | None = None,
-    report: Callable[[int, int], None] | None = None,
+    report: Steps | None = None,
     prior: LearnedCounts | None = None,
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
@@ -497,7 +494,7 @@ def _sample(
     ways: Sequence[Way],
     options: AlignerOptions,
     threads: int | None,
-    report: Report | None,
+    report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added in the order of its chains."""
     jobs = chains_of(ways, options)

@@ -14,7 +14,6 @@ import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import (
     Aligned,
-    Report,
     Sample,
     align_sides,
     both_ways,
@@ -36,6 +35,7 @@ from hierogram.daemon.learning.stored_links import (
     units_of,
 )
 from hierogram.daemon.memory import give_back
+from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
 from hierogram.samplers.alignment.symmetrization import LinkList
@@ -90,7 +90,7 @@ class AlignedLot(NamedTuple):
 class LotWorkers(Protocol):
     """Workers that align lots instead of threads."""
 
-    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Report) -> Iterator[AlignedLot]:
+    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Steps) -> Iterator[AlignedLot]:
         """Align independent lots; yield their results in order.
 
         The results equal those of `align_lot`. `report` receives progress and total.
@@ -136,7 +136,7 @@ class IncrementalAligner:
         self._workers = workers
         self._trained_up_to = 0
 
-    def align_new(self, limit: int | None = None, report: Report | None = None, most_lots: int = 1) -> int:
+    def align_new(self, limit: int | None = None, report: Steps | None = None, most_lots: int = 1) -> int:
         """Align up to `limit` pairs without an alignment, in up to `most_lots` lots; return their number.
 
         The pairs can then be sampled. `report` receives pairs done and in total.
@@ -182,7 +182,7 @@ class IncrementalAligner:
         return self._store.count_links(_ON_ARRIVAL) > ARRIVED * self._store.count_pairs()
 
     def rejuvenate(
-        self, limit: int | None = None, report: Report | None = None, most_lots: int = 1
+        self, limit: int | None = None, report: Steps | None = None, most_lots: int = 1
     ) -> list[Rejuvenated]:
         """Re-align up to `limit` aligned pairs, least often aligned first, in up to `most_lots` lots; return each lot.
 
@@ -201,7 +201,7 @@ class IncrementalAligner:
             done.append(Rejuvenated(len(lot.ids), len(changed), rebuilt))
         return done
 
-    def _aligned(self, lots: Sequence[AlignmentLot], report: Report | None) -> Iterator[AlignedLot]:
+    def _aligned(self, lots: Sequence[AlignmentLot], report: Steps | None) -> Iterator[AlignedLot]:
         """Align the lots. All are aligned before the first is yielded, since the caller commits each result."""
         pairs = sum(len(lot.ids) for lot in lots)
 
@@ -237,7 +237,7 @@ def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -
     return lots
 
 
-def part_of(report: Report, number: int, parts: int) -> Report:
+def part_of(report: Steps, number: int, parts: int) -> Steps:
     """Return a progress callback for one of several equal parts, given the callback for the whole."""
     return lambda done, total: report(number * total + done, parts * total)
 
@@ -258,7 +258,7 @@ def align_lot(
     store: Store,
     lot: AlignmentLot,
     threads: int | None = None,
-    report: Report | None = None,
+    report: Steps | None = None,
     sample: Sample | None = None,
 ) -> AlignedLot:
     """Align the pairs of a lot given the store's counts of all other pairs. Writes nothing.
@@ -330,7 +330,7 @@ def align_pending(
     store: Store,
     threads: int | None = None,
     train: bool = True,
-    report: Report | None = None,
+    report: Steps | None = None,
     workers: LotWorkers | None = None,
 ) -> AlignReport:
     """Align all pairs without an alignment, and re-align others if many have arrived. No learner may be running.

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.learning.alignment.aligning import Report, Way, chains_of, run_way
+from hierogram.daemon.learning.alignment.aligning import Way, chains_of, run_way
 from hierogram.daemon.learning.alignment.incremental import AlignedLot, AlignmentLot, align_lot, part_of
+from hierogram.daemon.progress import Steps
 from hierogram.daemon.workers.chain import reached_place
 from hierogram.daemon.workers.pool import performed
 from hierogram.samplers.alignment.marginals import Marginals, add_marginals, empty_marginals
@@ -34,7 +35,7 @@ class AligningWorkers:
     def __init__(self, cluster: "RayCluster") -> None:
         self._cluster = cluster
 
-    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Report) -> Iterator[AlignedLot]:
+    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Steps) -> Iterator[AlignedLot]:
         """Align the lots; see `LotWorkers`."""
         workers, threads = self._cluster.wanted, self._cluster.threads
         whole = -(-len(lots) // workers) * -(-_CHAINS_A_LOT // threads)
@@ -52,7 +53,7 @@ class AligningWorkers:
         for number, lot in enumerate(lots):
             yield align_lot(store, lot, threads, part_of(report, number, len(lots)), sample)
 
-    def _sample(self, ways: Sequence[Way], options: AlignerOptions, *, report: Report | None) -> list[Marginals]:
+    def _sample(self, ways: Sequence[Way], options: AlignerOptions, *, report: Steps | None) -> list[Marginals]:
         """Run the chains of all directions; see `Sample`."""
         jobs = chains_of(ways, options)
         number = min(self._cluster.wanted, len(jobs))

@@ -14,7 +14,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     KnownCounts,
     Means,
-    Report,
     Sweep,
     SweepRequest,
     Trial,
@@ -53,6 +52,7 @@ from hierogram.samplers.itg.summaries import (
     uses_of_trees,
     write_averages,
 )
+from hierogram.samplers.kernel import Report
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 

@@ -19,6 +19,7 @@ from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import (
     LabelRow,
@@ -33,8 +34,6 @@ from hierogram.storage.records import (
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
-Report = Callable[[int], None]
-"""Progress callback: number of pairs done in a sweep."""
 Key = tuple[int, int]
 """Key of a rule: its high and low 64 bits, unsigned."""
 

@@ -16,7 +16,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     KnownCounts,
     Means,
-    Report,
     Sweep,
     SweepRequest,
     Trial,
@@ -42,6 +41,7 @@ from hierogram.samplers.grammar.schedules import (
 )
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records import WAITING, PairRow, Settings

@@ -13,7 +13,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     KnownCounts,
     Means,
-    Report,
     Sweep,
     SweepRequest,
     Trial,
@@ -38,6 +37,7 @@ from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
+from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sampler import TreePlan, build
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
@@ -190,7 +190,7 @@ class TreeChain:
         number: int,
         sweeps: NDArray[np.int64],
         temperatures: NDArray[np.float64],
-        report: Callable[[int], None] | None = None,
+        report: Report | None = None,
     ) -> SweepInfo:
         """Sweep over the trees whose temperature is above 0, then draw new parameters.
 
