@@ -1,10 +1,9 @@
 """Worker process for untrusted input, which can be killed and has a memory limit.
 
-`Child.run` calls a generator function in a fresh interpreter and yields its items.
-The child has a memory limit, is killed if it gives no sign of life, is the first to be killed if the machine runs out
-of
-memory, and ends with its parent in any case. It does not inherit the daemon's own environment variables.
-A child that finished its work is reused.
+`Child.run` calls a generator function in a fresh interpreter and yields its items. The child has a memory limit, is
+killed if it gives no sign of life, is the first to be killed if the machine runs out of memory, and ends with its
+parent in any case. It does not inherit the daemon's own environment variables. A child that finished its work is
+reused.
 """
 
 import io

@@ -99,8 +99,7 @@ class Difference:
     """Numbers of rules, and the rules of each kind with the highest counts or the greatest change.
 
     `news` is the number of rules, of all kinds, whose counts moved by more than twice the Monte Carlo standard error of
-    the
-    difference; None if an export does not give its error.
+    the difference; None if an export does not give its error.
     """
 
     same: int

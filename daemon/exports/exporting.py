@@ -74,10 +74,8 @@ class ExportPlan:
     """Resolved options of an export: format, compression, filters, and counts in units of 1/`samples`.
 
     The counts are those of a corpus (its id), or of all pairs (None). Smoothing of probabilities subtracts a discount
-    of
-    `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its count if
-    that
-    is smaller. `both_sides` omits rules with an empty side.
+    of `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its count if
+    that is smaller. `both_sides` omits rules with an empty side.
     """
 
     options: ExportOptions
@@ -118,8 +116,7 @@ class OutputFiles:
     """Paths of the rules and of the format's glue rules, and the way to write files.
 
     If the format has a decoder configuration, its path is that of the rules with another ending. With `final`, the
-    export
-    is one grammar per sentence; `path` is in a working folder that will be renamed to `final`.
+    export is one grammar per sentence; `path` is in a working folder that will be renamed to `final`.
     """
 
     path: Path
@@ -342,10 +339,8 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
     """Return the resolved options of an export of a kind of grammar.
 
     The default format is that of the path's ending, else that of the kind of grammar. The default compression is that
-    of
-    the path's ending; a path without such an ending is not compressed. Raises `UsageError` if path and options disagree
-    or
-    the path has another ending, and `ExportError` if the kind of grammar lacks the format or a feature.
+    of the path's ending; a path without such an ending is not compressed. Raises `UsageError` if path and options
+    disagree or the path has another ending, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
     stem, named = divided_name("" if path is None else path.name)
     promised = promised_format(stem)
@@ -425,8 +420,7 @@ def export(
     """Write the store's grammar to `path`, with a manifest and the format's glue rules beside it.
 
     The default path is `grammar` in the current folder, with the endings of format and compression. The same grammar
-    and
-    options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
+    and options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
     disagree.
     """
     plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), path)

@@ -54,10 +54,8 @@ class Manifest:
     """Origin of an export, filters, and digests of its files.
 
     `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
-    the
-    store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the number
-    of
-    rules before and after each filter. The variance of a count is about `variance_a_use` times the count.
+    the store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the
+    number of rules before and after each filter. The variance of a count is about `variance_a_use` times the count.
     `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event` the last
     event at `position`, `filter_for_sha256` the digest of the test set.
     """

@@ -321,8 +321,7 @@ def load_new_rules(
     """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
 
     Rules of new pairs have the links of `link_rules`. The table `fresh` (source, target) has the new rules. Returns
-    whether
-    a pair has had a derivation only since then.
+    whether a pair has had a derivation only since then.
     """
     if next(snapshot.iterate_derivations(1, after_id=since.pair), None) is None:
         return False

@@ -23,10 +23,9 @@ class Learning:
 
     The run first aligns pairs without links. An interrupted run with the same number of `sweeps` (None: any number)
     continues, with the same result. After a `break` or Ctrl-C, the run ends after the present sweep, which is
-    committed.
-    In a notebook, a kept exception keeps the loop alive; the run then ends when the store learns again or closes.
-    Between two sweeps nothing is sampled, and the store holds the last commit. `report` is set at the end of the run,
-    `aligned` from the first sweep on. The iterator raises the errors of the run.
+    committed. In a notebook, a kept exception keeps the loop alive; the run then ends when the store learns again or
+    closes. Between two sweeps nothing is sampled, and the store holds the last commit. `report` is set at the end of
+    the run, `aligned` from the first sweep on. The iterator raises the errors of the run.
 
     Iteration and `run` call `align`, `sample` and `finish` in a thread. A program with its own signal handlers calls
     these three itself.

@@ -310,13 +310,10 @@ class GrammarStore:
         """Store pairs, and return the numbers of accepted, repeated and rejected lines, with reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
-        frame
-        with such columns, the result of `open_input`, or the first of `files`. Files are those of `hierogram ingest`; a
-        store of trees takes files of trees. Pairs in memory are known by their `origin`, pairs of files by the file
-        name.
-        Unless the store or `tokenize` divides text, spaces separate tokens. With `entries`, the file is a dictionary.
-        Pairs
-        that the corpus has already are not stored again. Raises `InputError`, `UsageError`.
+        frame with such columns, the result of `open_input`, or the first of `files`. Files are those of `hierogram
+        ingest`; a store of trees takes files of trees. Pairs in memory are known by their `origin`, pairs of files by
+        the file name. Unless the store or `tokenize` divides text, spaces separate tokens. With `entries`, the file is
+        a dictionary. Pairs that the corpus has already are not stored again. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -353,8 +350,7 @@ class GrammarStore:
 
         New pairs go through the schedule; then all pairs get `sweeps` more (default 74). The log-likelihood is computed
         every `likelihood_every` sweeps, in time proportional to the store. `options` replaces these arguments. Neither
-        the
-        number of threads nor interruptions change the result. Raises `StoreHeldError` if another process writes the
+        the number of threads nor interruptions change the result. Raises `StoreHeldError` if another process writes the
         store's grammar, and `UsageError`.
         """
         from hierogram.daemon.learning.learner import LearnOptions
@@ -402,12 +398,10 @@ class GrammarStore:
         """Return a table of all rules, or of the rules that meet every condition.
 
         `source` and `target` are whole sides, such as `la [X,1] de`. The words of `containing`, one text or several,
-        may
-        stand on either side. If no rule has this spelling, rules with other accents or capital letters are returned.
-        With a
-        condition, rules come in order of use, at most `limit` of them; without one, in the order of the store. Uses and
-        probabilities are expected values, or, with `current_sample`, those of the present derivations. Raises
-        `UsageError`.
+        may stand on either side. If no rule has this spelling, rules with other accents or capital letters are
+        returned. With a condition, rules come in order of use, at most `limit` of them; without one, in the order of
+        the store. Uses and probabilities are expected values, or, with `current_sample`, those of the present
+        derivations. Raises `UsageError`.
         """
         from hierogram.daemon.library.tables import table_of_rows, table_of_store
 
@@ -502,12 +496,9 @@ class GrammarStore:
 
         The parts of each side are learned by at most `bpe_merges` merges (source, target). 0 keeps whole words; None
         divides the words of a side only if the language is rich in forms. A link that a person made, or that came with
-        the
-        pair, becomes links between all parts of its two words. The aligner makes its links again. The new store has
-        learned
-        nothing yet. An interrupted call continues where it stopped. Raises `UsageError` if words are divided already,
-        and
-        `StoreError` if `url` is another store.
+        the pair, becomes links between all parts of its two words. The aligner makes its links again. The new store has
+        learned nothing yet. An interrupted call continues where it stopped. Raises `UsageError` if words are divided
+        already, and `StoreError` if `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions
@@ -552,8 +543,7 @@ class GrammarStore:
 
         `KnownLinks()` removes them. The process that writes the grammar aligns the pairs again and is returned; without
         one, this call aligns them. Raises `InputError`, and then stores nothing; `WrongKindError` if the store learns
-        from
-        pairs without links.
+        from pairs without links.
         """
         from hierogram.daemon.learning.alignment.incremental import correct_requested
         from hierogram.daemon.text.segments import InWords
@@ -645,8 +635,7 @@ class GrammarStore:
         The folder keeps `keep` versions; the link `latest` names the newest.
 
         With `sentences`, a file, the version is one cdec grammar for each sentence. Options are those of
-        `ExportOptions`.
-        Raises the errors of `export`.
+        `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
@@ -682,8 +671,7 @@ class GrammarStore:
         """Copy an SQLite store to a file, and return the file's bytes. Other processes may write meanwhile.
 
         The copy appears whole or not at all. `force` replaces an existing file. Raises `StoreError`, and `UsageError`
-        if the
-        file may not be written there or the store is on Postgres; the message then names the backup commands of
+        if the file may not be written there or the store is on Postgres; the message then names the backup commands of
         Postgres.
         """
         file, here = Path(path), sqlite_file(self.store.engine.url)

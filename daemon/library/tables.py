@@ -60,8 +60,7 @@ class RuleTable:
 
     The table has Arrow's `__arrow_c_stream__`: `polars.DataFrame(table)`, `pyarrow.table(table)`,
     `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` read it. Texts are UTF-8, expected uses float64,
-    counts
-    of the present derivations int64. Several threads may read it.
+    counts of the present derivations int64. Several threads may read it.
     """
 
     columns = COLUMNS
@@ -237,8 +236,7 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     """Return all rules in use, in the order of the store.
 
     A rule is in use if it has expected uses, or, with `drawn`, uses in the present derivations. Probabilities are
-    relative
-    frequencies of these uses.
+    relative frequencies of these uses.
     """
     other = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
     batches: list[_Batch] = []

@@ -88,8 +88,7 @@ class Alignments(Leases):
         """Return the counts that aligning these texts needs, and human links of stored pairs with the same texts.
 
         All are read from one state of the store. `before` is the previous result: if the store has not changed since,
-        its jumps are
-        reused.
+        its jumps are reused.
         """
         with self._reading() as connection:
             [(position, *vocabulary, someone_says)] = rows_of(connection, _OF_STATE)
@@ -170,8 +169,7 @@ def change_alignments(writing: Writing, change: AlignerChange) -> None:
     """Store alignments, links and the changes of the counts.
 
     Raises `PairMissingError`, `PairMovedError` if the aligner has sampled a pair since it was read, and `CountError` if
-    a count
-    would become negative.
+    a count would become negative.
     """
     _set_alignments(writing, change)
     _set_links(writing, change)

@@ -31,8 +31,7 @@ class HumanLinks(Access):
         """Replace the human links of a pair; returns whether the pair exists.
 
         The process that writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError`
-        if the
-        links do not fit the pair.
+        if the links do not fit the pair.
         """
         with self._writing() as writing:
             connection = writing.connection

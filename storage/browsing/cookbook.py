@@ -44,8 +44,7 @@ def cookbook_of(look: Look) -> list[Recipe]:
     """Return the queries with words, rules and pairs of this store in place of the examples.
 
     The word is characteristic of the texts, the rules are the most used ones that contain it. Examples without a
-    counterpart in the
-    store stay.
+    counterpart in the store stay.
     """
     asked = look.asked
     look.asked = []

@@ -1,8 +1,7 @@
 """Read-only access to one state of a store, with the statements that were used.
 
-The database itself refuses writes and ends slow statements. SQLite opens the file read-only and allows a
-statement to read tables and call functions, nothing else: no other file is attached, no pragma changes. On Postgres
-every
+The database itself refuses writes and ends slow statements. SQLite opens the file read-only and allows a statement to
+read tables and call functions, nothing else: no other file is attached, no pragma changes. On Postgres every
 transaction is read-only, and statements have a time limit.
 """
 

@@ -126,8 +126,7 @@ class Place:
     """End of a page of results.
 
     The last rule's probability (0 if results are not sorted by it), expected uses and id, and whether it contains the
-    phrase in
-    another spelling.
+    phrase in another spelling.
     """
 
     probability: float

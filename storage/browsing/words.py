@@ -62,8 +62,7 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     """Return words on the same side of these rules as the word, by logDice, the strongest first.
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) is the rules' expected uses and f(x), f(y) are counts
-    in all
-    pairs.
+    in all pairs.
     """
     notation = notation_of(look.settings().grammar)
     together: defaultdict[str, float] = defaultdict(float)
@@ -177,8 +176,7 @@ def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
     """Return the newest pairs that contain the word, newest first.
 
     Source sides of sentence pairs have a word index by blocks of pairs; otherwise the texts of the newest few thousand
-    pairs are
-    read.
+    pairs are read.
     """
     ids = _latest_by_index(look, token, limit) if _is_indexed(look, side) else _latest_by_text(look, side, token, limit)
     return pairs_by_id(look.connection, ids)[::-1]
@@ -283,9 +281,8 @@ def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
 def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     """Return words of each side that are characteristic of the texts, with their counts in some passages.
 
-    The most frequent words, three fifths of all tokens, are omitted [Luhn 1958]. Others are sorted by how much
-    more they cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages
-    of
+    The most frequent words, three fifths of all tokens, are omitted [Luhn 1958]. Others are sorted by how much more
+    they cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages of
     several pairs from all over the store. So no word list is needed.
     """
     sides = notation_of(look.settings().grammar).pair_words

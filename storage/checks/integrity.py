@@ -207,9 +207,8 @@ def word_differences(
     """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
 
     Returns (id, name, correct count) of words with a wrong count, (side, token, count) of words missing from the
-    vocabulary
-    in the order of first occurrence, source sides first, and (id, name, correct form) of words with a wrong folded
-    form.
+    vocabulary in the order of first occurrence, source sides first, and (id, name, correct form) of words with a wrong
+    folded form.
     """
     wrong: list[tuple[int, str, int]] = []
     missing: list[tuple[int, str, str, int]] = []
@@ -280,8 +279,7 @@ class WrongIndexes(NamedTuple):
     """Ids of rules with wrong index entries, ascending.
 
     `orphans` do not exist but have word entries; `wrong` have word entries that differ from their words; `unfound` are
-    not found by
-    their keys; `gone` are found by keys but do not exist or have other keys.
+    not found by their keys; `gone` are found by keys but do not exist or have other keys.
     """
 
     orphans: list[int]

@@ -97,8 +97,7 @@ class Repair:
         """Make every pair's state, derivation and resampling position agree.
 
         Returns the pairs that start again, the number of pairs with a derivation that were marked as waiting, and the
-        number of
-        missing or superfluous rows of `resampled` and of scores.
+        number of missing or superfluous rows of `resampled` and of scores.
         """
         # Do not assign ids again that other tables mention.
         state = self._writing.state

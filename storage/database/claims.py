@@ -1,8 +1,7 @@
 """Claims: the process that writes the grammar, and the processes that read inputs.
 
-A claim expires by the database's clock, and at once if the process that held it is known to have
-ended. There is one claim on the grammar, the *lease*: a process must hold it to commit derivations, and every commit
-checks it.
+A claim expires by the database's clock, and at once if the process that held it is known to have ended. There is one
+claim on the grammar, the *lease*: a process must hold it to commit derivations, and every commit checks it.
 """
 
 import os

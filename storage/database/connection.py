@@ -1,14 +1,12 @@
 """Engines, transactions and the lock that orders writers.
 
 A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): reported data survive a power
-failure. A writer that can repeat its work may skip that wait on SQLite (`durable`): the
-commit reaches the disk a moment later, after all commits before it. Every writer takes the store's one write lock
-(SQLite: BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all
-see each other's results.
+failure. A writer that can repeat its work may skip that wait on SQLite (`durable`): the commit reaches the disk a
+moment later, after all commits before it. Every writer takes the store's one write lock (SQLite: BEGIN IMMEDIATE,
+Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all see each other's results.
 
 On SQLite, all writers of a process share one connection. SQLite discards a connection's page cache when another
-connection
-has written, and new rules are inserted at random places of the indexes: a cache that stays valid keeps a
+connection has written, and new rules are inserted at random places of the indexes: a cache that stays valid keeps a
 commit into a large store about as fast as into a small one.
 """
 

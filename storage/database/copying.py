@@ -1,8 +1,7 @@
 """Columns to and from Postgres, a dozen times as fast as row by row.
 
 Columns are sent as rows of a binary COPY. They are read as arrays of many rows, at a quarter of COPY's cost, since the
-driver
-would receive every row separately.
+driver would receive every row separately.
 """
 
 from collections.abc import Iterator, Sequence

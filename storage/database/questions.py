@@ -1,8 +1,7 @@
 """Answer to one untrusted question, computed in a child process for `browsing.asking`.
 
 The module imports little, so that the child starts fast. Before it runs the question, it limits its processor time and
-the
-sizes and numbers of its files, in addition to its memory limit.
+the sizes and numbers of its files, in addition to its memory limit.
 """
 
 import json

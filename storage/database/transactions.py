@@ -113,9 +113,8 @@ class Writing:
     """Transaction that holds the store's lock; at its end, `state` is written back, one position further.
 
     If `changes_grammar` is set, that position also becomes the grammar position: the content of exports may have
-    changed.
-    `met_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached runs, see
-    `hierogram.storage.grammar.key_runs`.
+    changed. `met_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached
+    runs, see `hierogram.storage.grammar.key_runs`.
     """
 
     connection: Connection

@@ -631,7 +631,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "units removed from a translation memory stay in the corpus",
-        "tools/integrations/tmx_exchange.py",
+        "daemon/library/synchronizing.py",
         "        withdraw(gone)\n",
         "        withdraw(gone[:0])\n",
         ("tests/tools/integrations/test_exchange.py", "-k", "new_changed_or_gone"),

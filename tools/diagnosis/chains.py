@@ -42,8 +42,7 @@ class LinkDraws(NamedTuple):
     """Draws of aligner chains.
 
     `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link; `names` are the names of the L
-    links.
-    `seconds` and `overhead` are the times spent on sampling and on recording, over all chains.
+    links. `seconds` and `overhead` are the times spent on sampling and on recording, over all chains.
     """
 
     draws: NDArray[np.float64]

@@ -136,8 +136,7 @@ def bench(
 
     Figures are worth comparing within one run: the load of a shared machine moves all of them together.
 
-    \b
-    Example:
+    \b Example:
       python -m hierogram.tools.lab bench corpus.zh corpus.en align.gdfa --only sweeps --json
       python -m hierogram.tools.lab bench corpus.zh corpus.en --only itg
       python -m hierogram.tools.lab bench --only trees --treebank trees.ptb --pairs 2000

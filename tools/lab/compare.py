@@ -56,8 +56,7 @@ def compare(
 ) -> None:
     """Compare sampled grammars with Hiero's heuristic one: rules by scope, ratio, coverage, compressed size.
 
-    \b
-    Example:
+    \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
       python -m hierogram.tools.lab compare --store news.db --held-out test.fr
     """

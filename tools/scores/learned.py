@@ -98,8 +98,7 @@ class Learned:
     """Counts of a store's derivations and links.
 
     `words` maps the words of each side to numbers; `tokens` holds the tokens of each side. `examples` are pairs drawn
-    with
-    the store's seed. `last_pair` is the highest id; `position` is the store's position when reading began.
+    with the store's seed. `last_pair` is the highest id; `position` is the store's position when reading began.
     """
 
     def __init__(self, store: Store, report: Phases) -> None:

@@ -124,11 +124,9 @@ def lm(
     """Estimate a language model from files with one sentence per line, and write it to files.
 
     The name of each output gives its format. `tokenize` divides text by the rules of a language, and `store` as the
-    store
-    divides target sentences; `tokenized` text stays as it is. Options are those of `EstimationOptions`: `order=5`.
-    Memory
-    is bounded for texts of any size. `advise` is called with advice on text that looks wrongly divided. Raises
-    `InputError`, `ExportError`, `UsageError`.
+    store divides target sentences; `tokenized` text stays as it is. Options are those of `EstimationOptions`:
+    `order=5`. Memory is bounded for texts of any size. `advise` is called with advice on text that looks wrongly
+    divided. Raises `InputError`, `ExportError`, `UsageError`.
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")

@@ -66,8 +66,7 @@ def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
     """Return priors estimated from the grammar.
 
     β_c is the smoothed share of nodes with label c inside fragments that are expanded. α_c is solved so that the
-    expected
-    number of distinct fragments equals the observed one.
+    expected number of distinct fragments equals the observed one.
     """
     expanded: Counter[str] = Counter()
     stopped: Counter[str] = Counter()

@@ -44,10 +44,8 @@ def parse(
     """Parse sentences, or a file of them, with a grammar of tree fragments from a store of trees or from a file.
 
     Spaces separate tokens. Options are those of `ParseRequest`. `progress` is called with the number of parsed
-    sentences.
-    A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
-    `UsageError`,
-    `WrongKindError`.
+    sentences. A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
+    `UsageError`, `WrongKindError`.
     """
     request = options_of(ParseRequest, options, chosen)
     lines = sentences_of(sentences)

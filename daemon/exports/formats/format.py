@@ -34,8 +34,7 @@ def _probability(name: str, of: str, given: str, weight: float) -> Feature:
     """Return the feature of a smoothed conditional probability: discounted share of the counts with one side.
 
     The discounts' mass goes to the frequency of the other side. See `docs/model.md`, Smoothed probabilities [Foster,
-    Kuhn &
-    Johnson 2006].
+    Kuhn & Johnson 2006].
     """
     value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
     return Feature(
@@ -133,22 +132,15 @@ class Format:
 
     `line` returns the SQL expression of a rule's line for the chosen features. `read` parses such a line; it raises
     `ValueError`, `IndexError` or `KeyError` if the line has another form. A format without both is a table of columns,
-    which
-    DuckDB writes and reads. `features` are the available features; `fixed` formats write all of them. A format with
-    `alignments` shows the links of a rule's words. `shape` lists the columns it needs of `scope`, `nonterminals`,
+    which DuckDB writes and reads. `features` are the available features; `fixed` formats write all of them. A format
+    with `alignments` shows the links of a rule's words. `shape` lists the columns it needs of `scope`, `nonterminals`,
     `source_terminals` and `target_terminals`. `order` sorts the lines, `header` precedes them, and `glue` is the
-    content of
-    the file of glue rules. `suffix` ends the file name, before the suffix of the `compression`, which is the default
-    one.
-    Programs that read a format with default gzip or none cannot read zstd, so the format refuses it. `needs` is what
-    the
-    kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words` writes pairs of
-    linked
-    words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with Unicode spaces, because
-    its
-    readers divide lines there. `configure` returns files of a decoder configuration from the file names of rules (None:
-    one
-    file per sentence) and glue rules (None: no glue rules), and the features.
+    content of the file of glue rules. `suffix` ends the file name, before the suffix of the `compression`, which is the
+    default one. Programs that read a format with default gzip or none cannot read zstd, so the format refuses it.
+    `needs` is what the kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words`
+    writes pairs of linked words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with
+    Unicode spaces, because its readers divide lines there. `configure` returns files of a decoder configuration from
+    the file names of rules (None: one file per sentence) and glue rules (None: no glue rules), and the features.
     """
 
     name: str
