@@ -35,7 +35,7 @@ from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import ResultCache, drawn
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
-from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, to_context_free
+from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
@@ -76,6 +76,8 @@ def run(task: Task) -> dict[str, Any]:
     curve: list[tuple[int, float, int]] = []
     started = time.perf_counter()
     if task.seed == 0:
+        from hierogram.tools.lab.measures.treebanks import to_context_free
+
         grammar = to_context_free(TreeGrammar([(tree, 1.0) for tree in train]))
     else:
         grammar, priors, curve = sampled_grammar(train, task)
@@ -95,8 +97,9 @@ def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
     """Sample; return the grammar of the last sweep, its priors, and its curve: sweep, log-likelihood, fragments."""
-    from hierogram.daemon.learning.kinds.trees import TreeChain, sample_treebank
+    from hierogram.daemon.learning.kinds.trees import TreeChain
     from hierogram.samplers.grammar.schedules import Annealing
+    from hierogram.tools.lab.measures.treebanks import sample_treebank
 
     curve: list[tuple[int, float, int]] = []
     every = max(1, (task.annealing + task.sweeps) // 40)

@@ -16,7 +16,6 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import written
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided, score_new_rules, score_rules
 from hierogram.daemon.exports.formats.registry import promised_format
@@ -56,12 +55,6 @@ def read_weights(path: str) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{path}: the weight of {name} must be a number, got {value!r}")
     return {name: float(value) for name, value in weights.items()}
-
-
-def write_weights(path: Path, weights: Mapping[str, float]) -> None:
-    """Write a file for `read_weights` atomically."""
-    with written(path) as file:
-        file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
 def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:

@@ -54,16 +54,6 @@ class Prior(NamedTuple):
     expansion: float
 
 
-def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the context-free grammar of the fragments: each production as a fragment."""
-    return TreeGrammar(
-        [
-            (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
-            for (label, right, lexical), count in grammar.productions().items()
-        ]
-    )
-
-
 def node_production(node: Tree) -> Production:
     """Return the production at a node. Raises `InputError` if a word has siblings."""
     words = sum(isinstance(child, str) for child in node.children)

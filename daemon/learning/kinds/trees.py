@@ -1,7 +1,7 @@
 """Tree grammars: fragments of a treebank's trees, sampled given the counts of all other fragments [CGB09]."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.numbers import MAX_EDGES, MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
+from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
@@ -228,31 +228,6 @@ class TreeTrial(TreeChain, Trial):
         started = time.perf_counter()
         self.step(self._number, own, self._annealing.temperatures(own))
         self.seconds += time.perf_counter() - started
-
-
-def sample_treebank(
-    texts: Sequence[str],
-    *,
-    base: str = UNIFORM,
-    seed: int = 1,
-    annealing: Annealing | None = None,
-    sweeps: int = 100,
-    start: str = JOINED,
-    report: Callable[[int, TreeChain], None] | None = None,
-) -> TreeChain:
-    """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
-
-    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain. The result's
-    `fragments()` returns the grammar. Raises `BracketError` and `ForestTooLargeError`.
-    """
-    schedule = annealing or Annealing()
-    loaded = load_trees(texts, range(1, len(texts) + 1))
-    chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
-    for number in range(1, schedule.sweeps + sweeps + 1):
-        chain.sweep()
-        if report:
-            report(number, chain)
-    return chain
 
 
 _EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)

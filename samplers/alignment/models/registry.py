@@ -183,12 +183,3 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
     defaults = models[name].options(pairs, sweeps)
     changes: dict[str, Any] = {option: value for option, value in chosen.items() if value is not None}
     return replace(defaults, **changes)
-
-
-def described_default(option: str) -> str:
-    """Return the default of an option for a help text, such as `4; 1 for bhmm, bhmm-z`."""
-    by_value: dict[str, list[str]] = {}
-    for model in every_model().values():
-        by_value.setdefault(f"{getattr(model.options(1, None), option):g}", []).append(model.name)
-    usual, *others = by_value.items()
-    return "; ".join([usual[0], *(f"{value} for {', '.join(names)}" for value, names in others)])

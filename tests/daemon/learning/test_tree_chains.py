@@ -4,9 +4,9 @@ from collections import Counter
 
 from tests.daemon.learning.treebanks import TREES, expansions
 
-from hierogram.daemon.learning.kinds.trees import sample_treebank
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.schedules import Annealing
+from hierogram.tools.lab.measures.treebanks import sample_treebank
 
 
 def test_the_grammar_consists_of_fragments_of_the_trees() -> None:

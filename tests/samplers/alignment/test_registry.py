@@ -14,7 +14,6 @@ from hierogram.samplers.alignment.models.registry import (
     DEFAULT_MODEL,
     MODELS,
     AlignerModel,
-    described_default,
     options_for,
 )
 from hierogram.samplers.alignment.models.sampler import AlignmentInfo, AlignmentState, build
@@ -52,14 +51,10 @@ def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
     request = Request(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
-    assert described_default("candidates") == "0; 2 for bhmm-z; 7 for last"
 
 
-def test_help_texts_list_the_models() -> None:
+def test_the_default_model() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
-    assert described_default("chains") == "9; 1 for bhmm, bhmm-z; 4 for itg"
-    assert described_default("candidates") == "0; 2 for bhmm-z"
-    assert described_default("similarity") == "1; 0 for bhmm, bhmm-z"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -95,10 +90,10 @@ def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
     script = (
         "import sys\nfrom hierogram.daemon.learning.alignment import requests\n"
         "from hierogram.samplers.alignment.models import registry\n"
-        "print(registry.described_default('chains'), 'numpy' in sys.modules, 'numba' in sys.modules)"
+        "print(registry.options_for(registry.DEFAULT_MODEL, 9).chains, 'numpy' in sys.modules, 'numba' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "9; 1 for bhmm, bhmm-z; 4 for itg False False\n"
+    assert ran.stdout == "9 False False\n"
 
 
 def test_effort_falls_without_steps_as_a_corpus_grows() -> None:

@@ -20,13 +20,13 @@ from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, stays
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
+from hierogram.tools.lab.measures.treebanks import to_context_free
 from hierogram.tools.treebanks.approximation import Approximation, approximate, solve_strength
 from hierogram.tools.treebanks.grammars import (
     Prior,
     TreeGrammar,
     binarize,
     read_grammar,
-    to_context_free,
 )
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import METHODS, MPD

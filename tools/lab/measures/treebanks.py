@@ -1,17 +1,19 @@
 """Measure sweeps over a treebank, in cut decisions per second on one core, and parsing with the learned grammar."""
 
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
+from hierogram.daemon.learning.kinds.kind import TrialOptions
+from hierogram.daemon.learning.kinds.trees import TreeChain, TreeTrial, load_trees
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import Transformations, cleaned, transformed, vocabulary_of
-from hierogram.daemon.text.treebanks.trees import read_tree, words_of
+from hierogram.daemon.text.treebanks.trees import Tree, read_tree, words_of
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.grammar.settings import BASES, JOINED
+from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
 from hierogram.tools.lab.measures.results import Corpus, Figures, timed
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
@@ -21,6 +23,41 @@ from hierogram.tools.treebanks.requests import MER, MPD
 _SWEEPS = 60
 _STEADY = 10
 _SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
+
+
+def sample_treebank(
+    texts: Sequence[str],
+    *,
+    base: str = UNIFORM,
+    seed: int = 1,
+    annealing: Annealing | None = None,
+    sweeps: int = 100,
+    start: str = JOINED,
+    report: Callable[[int, TreeChain], None] | None = None,
+) -> TreeChain:
+    """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
+
+    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain. The result's
+    `fragments()` returns the grammar. Raises `BracketError` and `ForestTooLargeError`.
+    """
+    schedule = annealing or Annealing()
+    loaded = load_trees(texts, range(1, len(texts) + 1))
+    chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
+    for number in range(1, schedule.sweeps + sweeps + 1):
+        chain.sweep()
+        if report:
+            report(number, chain)
+    return chain
+
+
+def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
+    """Return the context-free grammar of the fragments: each production as a fragment."""
+    return TreeGrammar(
+        [
+            (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
+            for (label, right, lexical), count in grammar.productions().items()
+        ]
+    )
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:

@@ -35,8 +35,9 @@ from hierogram.tools.lab.papers.translations import (
     aligned,
     begin,
     timed_translations,
+    write_weights,
 )
-from hierogram.tools.translation.grammars import read_weights, write_weights
+from hierogram.tools.translation.grammars import read_weights
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 from hierogram.tools.translation.tuning.tuning import References, bleu_of

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.cli.common import plural
-from hierogram.daemon.learning.kinds.trees import sample_treebank
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import UNIFORM
+from hierogram.tools.lab.measures.treebanks import sample_treebank
 
 RULES = {
     "(S (A))",

@@ -5,7 +5,7 @@ Results stay in a folder, and existing ones are reused.
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hierogram.daemon.cli.common import note, plural
+from hierogram.daemon.compressing import written
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import MIN_EXPECTED, Counted, ExportOptions
@@ -38,7 +39,7 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, timed
-from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, write_weights
+from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
 from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.opening import TranslationResources, equip
@@ -66,6 +67,12 @@ _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
 _BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "figure")
+
+
+def write_weights(path: Path, weights: Mapping[str, float]) -> None:
+    """Write a file for `read_weights` atomically."""
+    with written(path) as file:
+        file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,8 +34,9 @@ from hierogram.samplers.charts.pruning.systems import SentenceSystem, keep_spans
 from hierogram.samplers.charts.sentences import make_sentence
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.tools.lab.measures.results import timed
+from hierogram.tools.lab.measures.treebanks import to_context_free
 from hierogram.tools.treebanks.approximation import Approximation, approximate
-from hierogram.tools.treebanks.grammars import TreeGrammar, binarize, to_context_free
+from hierogram.tools.treebanks.grammars import TreeGrammar, binarize
 from hierogram.tools.treebanks.parsing import Parser
 
 _LENGTHS = ((5, 10), (11, 20), (21, 30), (31, 40))
