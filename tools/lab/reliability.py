@@ -8,6 +8,7 @@ probability and share of right links over bins of a tenth, weighted by links.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -69,8 +70,8 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 
 def align_corpus(corpus: CorpusFiles, seed: int) -> Aligned:
     """Align all sentences of a corpus by default options."""
-    sides = ([line for path in paths for line in read_sentences(path)] for paths in (corpus.source, corpus.target))
-    return align(*sides, Request(seed=seed))
+    source, target = (chain.from_iterable(map(read_sentences, paths)) for paths in (corpus.source, corpus.target))
+    return align(source, target, Request(seed=seed))
 
 
 def main(

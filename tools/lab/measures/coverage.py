@@ -106,11 +106,12 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
             numbers[k] = chosen.sum(), seen.sum(), (held & seen).sum(), *squares
     table = []
     for numbers, least in zip(counts, BOUNDS, strict=False):
-        number, seen, held, told, real = numbers.sum(axis=0)
-        seen = max(seen, 1.0)
-        told, real = float(np.sqrt(told / seen)), float(np.sqrt(real / seen))
-        shares = float(held / seen), float(seen / max(number, 1.0))
-        table.append(Coverage(least, round(number / len(found)), told, real, *shares))
+        number, counted, right, told, real = map(float, numbers.sum(axis=0))
+        counted = max(counted, 1.0)
+        errors_of = (told / counted) ** 0.5, (real / counted) ** 0.5
+        table.append(
+            Coverage(least, round(number / len(found)), *errors_of, right / counted, counted / max(number, 1.0))
+        )
     return table
 
 
