@@ -158,8 +158,8 @@ class WebhooksSection(Section):
 
     url: SecretStr | None = Field(
         default=None,
-        description="URL that receives events, each in a POST request. It may contain credentials: the store, the log and "
-        "pages do not have them.",
+        description="URL that receives events as POST requests. It can contain credentials, which are not stored, "
+        "logged or shown.",
     )
     secret: SecretStr | None = Field(default=None, description="Secret that signs the requests.")
     events: tuple[str, ...] = Field(

@@ -83,7 +83,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Ste
 
 
 def _repair_counts(
-    repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None
+    repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None
 ) -> tuple[float, ...] | None:
     """Set the counts of rules and links to a recount; return the expected uses that no rule counts.
 

@@ -81,5 +81,3 @@ def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
         return counts.of(names, sizes)
 
     return learned
-
-

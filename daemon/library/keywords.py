@@ -9,30 +9,30 @@ class AlignKeywords(TypedDict, total=False):
     """Options of `align`, as `Request`."""
 
     model: str
-    """Model: bhmm-f (HMM with fertilities), bhmm (HMM of the paper), bhmm-z (HMM of the paper with collocations),
-    itg (inversion transduction grammar, both ways at once) (default: bhmm-f)."""
+    """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
+    (inversion transduction grammar, both directions jointly) (default: bhmm-f)."""
 
     direction: str
-    """Direction: both (both ways, made one), forward (a source word for each target word), backward (a target word
-    for each source word) (default: both)."""
+    """Direction: both (both directions, symmetrized), forward (one source word for each target word), backward (one
+    target word for each source word) (default: both)."""
 
     symmetrization: str
-    """How both directions become one: expected (the links with the largest expected F-score, by the mean of both
-    directions), posterior (the links that are likely in that mean, more of them, as stores use them), intersect
-    (the links of both directions), union (those of either), gd (grow-diag), gdf (grow-diag-final), gdfa
+    """Symmetrization of both directions: expected (links with the highest expected F-score, by the mean probability
+    of both directions), posterior (links with a high mean probability of both directions, as in stores), intersect
+    (links in both directions), union (links in either direction), gd (grow-diag), gdf (grow-diag-final), gdfa
     (grow-diag-final-and) (default: expected)."""
 
     sweeps: int | None
-    """Sweeps of each chain (default: by model and corpus)."""
+    """Sweeps per chain (default: by model and size of the corpus)."""
 
     chains: int | None
-    """Chains to average over (default: by model and corpus)."""
+    """Number of chains to average (default: by model and size of the corpus)."""
 
     seed: int
-    """Seed of the random streams (default: 1)."""
+    """Random seed (default: 1)."""
 
     threads: int | None
-    """Threads; the result does not depend on them (default: one per core, or one per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core, or 1 per worker)."""
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -40,31 +40,32 @@ class ExportKeywords(TypedDict, total=False):
 
     format: str | None
     """Format: cdec, moses, joshua, thrax, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,
-    shortlist, vmap, priors, ttable (default: by the file's name, else cdec; fragments of a store of trees)."""
+    shortlist, vmap, priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
 
     features: tuple[str, ...] | None
-    """Features to write, separated by commas, where the format leaves a choice: p_target_given_source,
+    """Features to write, separated by commas, if the format has no fixed features: p_target_given_source,
     p_source_given_target, lex_target_given_source, lex_source_given_target, count, source_count, target_count,
     quarter, half, singleton, rare, source_singleton, terminals_only, nonterminals, scope, source_words,
     target_words, one_word, two_words, minimal, glue (default: all)."""
 
     compression: str
-    """Compression, which auto takes from the file's name (.zst, .gz), else from the format: auto, zstd, gzip, none
-    (default: auto)."""
+    """Compression, where auto depends on the suffix (.zst, .gz) and the format: auto, zstd, gzip, none (default:
+    auto)."""
 
     posterior_mean: bool
-    """Expected uses of rules, instead of the grammar for translating (default: no)."""
+    """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
 
     current_sample: bool
-    """Uses in the present derivations, one draw, instead of the grammar for translating, or of means (default: no)."""
+    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
+    (default: no)."""
 
     smoothing: float | None
-    """Discount of each use in probabilities; 0: they are relative frequencies (default: 0.7 for translation
-    grammars, else 0)."""
+    """Discount per use in probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars, else
+    0)."""
 
     min_expected: float
-    """Leave out rules for translating that are met once, if text as long as the store's is expected to have their
-    source side less often (default: 0.1)."""
+    """In a translation grammar, leave out rules seen once whose source side is expected to occur less often than
+    this in new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
     """Corpus of the pairs (default: none)."""
@@ -73,76 +74,76 @@ class ExportKeywords(TypedDict, total=False):
     """Leave out rules with a lower count (default: 0.0)."""
 
     max_scope: int | None
-    """Leave out rules that parse slower than O(n^K) (default: 2)."""
+    """Leave out rules with a scope above K, which parse in time O(n^K) (default: 2)."""
 
     hiero: bool
-    """Only rules that Chiang's (2007) constraints admit: see docs/exports.md (default: no)."""
+    """Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md (default: no)."""
 
     filter_for: PathLike | None
-    """Only rules that can match a sentence of this test set (default: none)."""
+    """Keep only rules that can match a sentence of this test set (default: none)."""
 
     per_source: int | None
-    """Only the best N rules of a source side, by count (default: none)."""
+    """Keep only the N rules with the highest counts per source side (default: none)."""
 
 
 class SettingsKeywords(TypedDict, total=False):
     """Options of `open`, as `Settings`."""
 
     model: str
-    """Model of rules: pitman-yor (by rule length), dirichlet (default: pitman-yor)."""
+    """Rule model: pitman-yor (one process per rule length), dirichlet (default: pitman-yor)."""
 
     discount: float
-    """Pitman-Yor discount d, 0 ≤ d < 1 (default: 0.5)."""
+    """Pitman-Yor discount d (default: 0.5)."""
 
     strength: float
-    """Strength α > 0 of the prior (default: 5.0)."""
+    """Strength α of the prior (default: 5.0)."""
 
     span_limit: int
-    """Phrases of more words than this are always cut (0: no limit) (default: 7)."""
+    """Always cut phrases of more than N words; 0: no limit (default: 7)."""
 
     seed: int
-    """Seed of all randomness (default: 1)."""
+    """Random seed (default: 1)."""
 
     schedule: str
-    """Schedule of a new pair: stratified (short phrases first, of one more word a sweep, rules that are frequent
-    already favored meanwhile), quick (every phrase at once, rules that are frequent already favored in the first
-    sweeps), paper (short phrases first, some sweeps for each level), annealed (every phrase at once, from a
-    temperature down to 1) (default: stratified)."""
+    """Schedule of a new pair: stratified (short phrases first, one word longer each sweep, at temperatures that
+    favor frequent rules), quick (all phrases at once, at first at temperatures that favor frequent rules), paper
+    (short phrases first, several sweeps per level), annealed (all phrases at once, with a temperature that falls to
+    1) (default: stratified)."""
 
     burn_in: int
-    """Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees (default: 10)."""
+    """Sweeps at T = 1 until a new pair is settled. Not for the schedule `paper` and for trees (default: 10)."""
 
     type_moves: int
-    """Type-based moves after a sweep at T = 1; of a Dirichlet process (default: 0)."""
+    """Type-based moves after each sweep at T = 1, for a Dirichlet process (default: 0)."""
 
     max_tokens: int
-    """Longest side, in tokens, that ingest takes (default: 200)."""
+    """Maximum number of tokens per side; longer pairs are rejected (default: 200)."""
 
     grammar: str
-    """Rules between two languages, or fragments of trees: synchronous, trees, itg (default: synchronous)."""
+    """Kind of grammar: synchronous, trees, itg (default: synchronous)."""
 
     base: str
-    """Base distribution of a tree grammar's fragments: uniform (P_M), pcfg (P_C) (default: pcfg)."""
+    """Base distribution of tree fragments: uniform (P_M), pcfg (P_C) (default: pcfg)."""
 
     annealing: int
-    """Sweeps in which a new tree, or a pair, is annealed down to T = 1 (default: 200)."""
+    """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200)."""
 
     languages: tuple[str, ...]
-    """Languages of source and target, as in fr,en; pairs of others are refused then (default: not known)."""
+    """Source and target language, such as fr,en. Input in other languages is refused (default: unknown)."""
 
     tokenize: bool
-    """Divide what comes without links into tokens, by the languages' rules (default: no)."""
+    """Tokenize pairs without links by the rules of the languages (default: no)."""
 
     case: str
-    """What becomes of capital letters: kept, lowered (default: kept)."""
+    """Treatment of capital letters: kept, lowered (default: kept)."""
 
     aligner: str
-    """What aligns pairs that come without links: bhmm-f (HMM with fertilities), itg (inversion transduction
-    grammar) (default: bhmm-f)."""
+    """Aligner of pairs without links: bhmm-f (HMM with fertilities), itg (inversion transduction grammar) (default:
+    bhmm-f)."""
 
     phrase_words: int
-    """Words of a side that an ITG emits together, at most (default: 1)."""
+    """Maximum number of words per side in an ITG word pair (default: 1)."""
 
     slices: str
-    """Slice variables of an ITG: flat (uniform below what a rule weighs), beta (those of the paper, from Beta(a, 1)
-    off the derivation) (default: flat)."""
+    """Slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the paper, Beta(a, 1) off
+    the derivation) (default: flat)."""

@@ -56,9 +56,7 @@ class Learning:
         assert self.report is not None
         return self.report
 
-    def align(
-        self, progress: Steps | None = None, workers: LotWorkers | None = None
-    ) -> AlignReport:
+    def align(self, progress: Steps | None = None, workers: LotWorkers | None = None) -> AlignReport:
         """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
 
         `progress` is called with the numbers of done and of all pairs. The run is recorded before the first pair is

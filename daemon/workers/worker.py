@@ -46,8 +46,7 @@ BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
 
 
 class Setup(NamedTuple):
-    """Settings of all workers of a batch: store settings, vocabulary sizes, blocks, threads and `BOUNDS`.
-    """
+    """Settings of all workers of a batch: store settings, vocabulary sizes, blocks, threads and `BOUNDS`."""
 
     settings: Settings
     vocabulary: tuple[int, int]

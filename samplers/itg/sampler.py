@@ -402,9 +402,7 @@ class ItgKernel:
         own = of._replace(source=of.source.copy(), target=of.target.copy(), strengths=of.strengths.copy())
         return ItgState(derivations, count_all(self.batch, derivations), own)
 
-    def step(
-        self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None
-    ) -> tuple[ItgState, ItgInfo]:
+    def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
         """Sweep over the pairs of the plan, then resample base distributions and strengths.
 
         Changes `state` in place.
@@ -438,9 +436,7 @@ class ItgKernel:
         """Return ln P of all derivations given the base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
-    def _over_pairs(
-        self, work: Callable[[int, int], int], some: int, report: Report | None = None
-    ) -> None:
+    def _over_pairs(self, work: Callable[[int, int], int], some: int, report: Report | None = None) -> None:
         """Process all pairs in blocks; when the chart runs out of room, enlarge it and continue at that pair."""
         at = 0
         while at < self.batch.size:

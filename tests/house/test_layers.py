@@ -58,7 +58,7 @@ def test_files_named_in_the_documents_exist() -> None:
 def test_the_picture_shows_every_room() -> None:
     [picture] = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
     shown: dict[str, set[str]] = {}
-    # A row begins with the name of the part, or is empty up to its rooms; their content follows after spaces or a colon.
+    # A row begins with the name of the part, or is empty up to its rooms.
     for part, rooms in re.findall(r"^(?:(\w+)/)? {3,}((?:\w+ {0,2})+)", picture, re.MULTILINE):
         if part or shown:
             shown.setdefault(part or list(shown)[-1], set()).update(rooms.split())

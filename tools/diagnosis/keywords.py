@@ -7,16 +7,16 @@ class ChainKeywords(TypedDict, total=False):
     """Options of `diagnose`, as `ChainOptions`."""
 
     chains: int
-    """Number of chains, started in turn from cut, joined and random derivations (default: 4)."""
+    """Number of chains. They start in turn from cut, joined and random derivations (default: 4)."""
 
     sweeps: int
     """Sweeps per chain after burn-in (default: 200)."""
 
     pairs: int
-    """Number of pairs to use, from the first (default: 3,000)."""
+    """Number of pairs to use, starting with the first (default: 3,000)."""
 
     seed: int
-    """Seed of the random streams (default: 1)."""
+    """Random seed (default: 1)."""
 
     threads: int | None
-    """Threads; the result does not depend on them (default: one per core, or one per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core, or 1 per worker)."""

@@ -7,10 +7,10 @@ class EvidenceKeywords(TypedDict, total=False):
     """Options of `evidence`, as `EvidenceOptions`."""
 
     pairs: int
-    """Stored pairs, each chosen for what those before it do not cover (default: 5)."""
+    """Maximum number of stored pairs. Each is chosen for words that the earlier ones do not cover (default: 5)."""
 
     rules: int
-    """Rules that match, at most (default: 60)."""
+    """Maximum number of matching rules (default: 60)."""
 
     tokenized: bool
-    """Text is tokens separated by spaces: leave it as it is (default: no)."""
+    """Text is already tokenized: split it at spaces only (default: no)."""

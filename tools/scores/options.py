@@ -10,9 +10,9 @@ from hierogram.storage.options import Option, Options
 class KeepOptions(Options):
     """Scoring of stored pairs by the daemon."""
 
-    share: Annotated[
-        float, Option("Maximum share of one CPU core for scoring; 0 disables scoring.", min=0, max=1)
-    ] = 0.05
+    share: Annotated[float, Option("Maximum share of one CPU core for scoring; 0 disables scoring.", min=0, max=1)] = (
+        0.05
+    )
     max_pairs: Annotated[
         int,
         Option(

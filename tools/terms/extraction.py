@@ -537,9 +537,7 @@ def _group_renderings(tally: HashCounter, known: TermVocabulary) -> dict[int, li
     return found
 
 
-def extract_terms(
-    store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None
-) -> TermReport:
+def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:
     """Return the best terms of the stored pairs, and up to `departures` variant uses per term.
 
     Raises

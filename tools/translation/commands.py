@@ -103,7 +103,7 @@ def translate(
     can contain several sentences; empty lines stay empty. Words without a rule are passed through. Standard input is
     translated line by line, with the newest grammar of the store.
     """
-    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text, read_sentences, without_mark
+    from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.grammars import is_grammar
     from hierogram.tools.translation.library import Decoder
     from hierogram.tools.translation.text_translator import TOKENS
@@ -150,13 +150,15 @@ def _typed_lines() -> Iterator[str]:
         if number == 1:
             check_text(typed, STANDARD_INPUT_NAME)
             if typed.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-                raise InputError(f"{STANDARD_INPUT_NAME}: holds UTF-16: convert it first: iconv -f UTF-16 -t UTF-8")
+                raise InputError(
+                    f"{STANDARD_INPUT_NAME}: UTF-16 is not supported: convert it with `iconv -f UTF-16 -t UTF-8`"
+                )
         try:
             text = typed.decode()
         except UnicodeDecodeError:
             text = typed.decode(errors="replace")
             if not noted:
-                note(f"{STANDARD_INPUT_NAME}: line {number}: is not UTF-8: other bytes are translated as U+FFFD")
+                note(f"{STANDARD_INPUT_NAME}, line {number}: not UTF-8: invalid bytes are translated as U+FFFD")
             noted = True
         yield text.lstrip("\ufeff").rstrip("\r\n")
 

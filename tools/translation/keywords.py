@@ -9,16 +9,16 @@ class EstimationKeywords(TypedDict, total=False):
     """Options of `lm`, as `EstimationOptions`."""
 
     order: int
-    """Words of the longest n-grams (default: 3)."""
+    """Order of the model: number of words of the longest n-grams (default: 3)."""
 
     max_words: int | None
-    """Most words that the vocabulary keeps, by frequency; others are <unk> (default: all)."""
+    """Maximum size of the vocabulary. Rarer words become <unk> (default: all)."""
 
     min_word_count: int
-    """Words that occur less often are <unk> (default: 1)."""
+    """Minimum number of occurrences. Rarer words become <unk> (default: 1)."""
 
     memory: int
-    """Memory for counting and sorting, in MB; what does not fit goes to files (default: 500)."""
+    """Memory for counting and sorting, in MB. Larger data are sorted in files (default: 500)."""
 
 
 class EvaluationKeywords(TypedDict, total=False):
@@ -28,73 +28,75 @@ class EvaluationKeywords(TypedDict, total=False):
     """Metrics, separated by commas: bleu, chrf, ter (lower is better) (default: bleu,chrf,ter)."""
 
     tokenizer: str
-    """How BLEU divides text into tokens: none (the text is tokenised already), 13a (sacrebleu's default), intl,
-    char, zh (Chinese) (default: 13a)."""
+    """Tokenization of BLEU: none (text that is tokenized already), 13a (default of sacrebleu), intl, char, zh
+    (Chinese) (default: 13a)."""
 
 
 class TranslateKeywords(TypedDict, total=False):
     """Options of `Decoder`, as `TranslateOptions`."""
 
     lm: PathLike | None
-    """Language model of the target side, ARPA or binary; `none`: translate without one (default: built from the
-    store's target side)."""
+    """Language model of the target language, ARPA or binary, or `none` (default: built from the target side of the
+    store)."""
 
     weights: PathLike | None
-    """Weights of features, as `hierogram tune` writes them (default: built in)."""
+    """Feature weights written by `hierogram tune` (default: built in)."""
 
     posterior_mean: bool
-    """Expected uses of rules, instead of the grammar for translating (default: no)."""
+    """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
 
     current_sample: bool
-    """Uses in the present derivations, one draw, instead of the grammar for translating, or of means (default: no)."""
+    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
+    (default: no)."""
 
     min_count: float
     """Leave out rules with a lower count (default: 0.0)."""
 
     max_scope: int
-    """Leave out rules that parse slower than O(n^K) (default: 2)."""
+    """Leave out rules with a scope above K, which parse in time O(n^K) (default: 2)."""
 
     pops: int
-    """Places popped for each span; 0: all, the search is exact (default: 200)."""
+    """Hypotheses popped per span in cube pruning; 0: exact search (default: 200)."""
 
     glossary: PathLike | None
-    """Given translations: words, a tab, their translation, a line each (default: none)."""
+    """Fixed translations, one per line: words, a tab, their translation (default: none)."""
 
     tokenize: str | None
-    """Tokenize text by the rules of two languages, fr,en, or of one (default: as the store does)."""
+    """Tokenize text by the rules of one or two languages, such as fr,en (default: as in the store)."""
 
     tokenized: bool
-    """Text is tokens separated by spaces: leave it as it is (default: no)."""
+    """Text is already tokenized: split it at spaces only (default: no)."""
 
     format: str | None
-    """Format of GRAMMAR, where neither its manifest nor its name says it (default: none)."""
+    """Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix (default: none)."""
 
     oov_similarity: float | None
-    """A word that no rule knows is translated as a known one that has at least this share of its letters; 0: it is
-    passed through (default: 0; 0.75 in small stores)."""
+    """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
+    0 passes unknown words through (default: 0; 0.75 in small stores)."""
 
     low_resource: bool
-    """Without --weights, translate as it suits stores of a few thousand pairs; always so in parts of words
-    (default: no)."""
+    """Without --weights, use settings for stores of a few thousand pairs. Always on in stores of subwords (default:
+    no)."""
 
     markup: bool
-    """The text holds markup: <np translation="the house">la maison</np> (default: no)."""
+    """The text contains markup such as <np translation="the house">la maison</np> (default: no)."""
 
 
 class TuningKeywords(TypedDict, total=False):
     """Options of `tune`, as `TuningOptions`."""
 
     iterations: int
-    """Most times that weights are trained (default: 15)."""
+    """Maximum number of rounds (default: 15)."""
 
     best: int
-    """Candidates of each sentence in each iteration (default: 100)."""
+    """Candidates per sentence in each round (default: 100)."""
 
     length: float
-    """Words of translations to those of references that the weight of words is fitted to; 0: not (default: 1.0)."""
+    """Target ratio of translation length to reference length, for the weight of words; 0 disables the fit (default:
+    1.0)."""
 
     held_out: int
-    """Pairs of the store that are held back to tune on, where no FILE is named; a tenth at most (default: 200)."""
+    """Without FILE: number of pairs to hold out for tuning, up to a tenth of the store (default: 200)."""
 
     seed: int
-    """Seed of the random streams (default: 1)."""
+    """Random seed (default: 1)."""

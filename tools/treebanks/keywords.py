@@ -17,10 +17,11 @@ class ParseKeywords(TypedDict, total=False):
     """Root label of whole sentences (default: TOP, or that of the store)."""
 
     base: str | None
-    """Base distribution for smoothing fragments: uniform, pcfg (default: that used in training; pcfg for a file)."""
+    """Base distribution for smoothing fragments: uniform, pcfg (default: as in training; pcfg for a file)."""
 
     seed: int
-    """Seed of the random streams (default: 1)."""
+    """Random seed (default: 1)."""
 
     current_sample: bool
-    """Uses in the present derivations, one draw, instead of the grammar for translating, or of means (default: no)."""
+    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
+    (default: no)."""

@@ -124,7 +124,7 @@ def test_both_exports_have_errors(
         commit(store, [], [delta("a", "x", 1, more)])
         query(store_url, f"UPDATE rules SET expected_uses_variance = {error} * expected_uses")
         export(store, tmp_path / name, options)
-    assert compare(tmp_path / "before", tmp_path / "after", 10).news == news
+    assert diff(tmp_path / "before", tmp_path / "after", 10).news == news
 
 
 def test_a_rule_that_an_export_leaves_out_may_have_had_an_eighth(store: Store, store_url: str, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_rule_that_an_export_leaves_out_may_have_had_an_eighth(store: Store, s
     commit(store, [], [delta("b", "x", 1, 0.125), delta("c", "x", 1, 0.5), delta("d", "x", 1, 0.1875)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
     export(store, tmp_path / "after", options)
-    found = compare(tmp_path / "before", tmp_path / "after", 10)
+    found = diff(tmp_path / "before", tmp_path / "after", 10)
     # From nothing to 0.1875 would be more than twice the error of 0.043.
     assert (found.added, [rule.source for rule in found.most_news]) == (3, ["c"])
 

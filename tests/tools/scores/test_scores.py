@@ -22,9 +22,8 @@ from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.scores.scoring import doubt, usual_of
 from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, scored_texts
+from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, doubt, scored_texts, usual_of
 
 
 @pytest.fixture

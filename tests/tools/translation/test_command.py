@@ -153,7 +153,7 @@ def test_utf_16_on_standard_input_is_refused(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
     ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
     assert (ran.code, ran.out) == (3, "")
-    assert "<stdin>: holds UTF-16: convert it first" in ran.err
+    assert "<stdin>: UTF-16 is not supported: convert it" in ran.err
 
 
 def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(
