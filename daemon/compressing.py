@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.files import appearing
+from hierogram.daemon.files import atomic_write
 
 _GZIP_WINDOW = 31
 
@@ -33,7 +33,7 @@ INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 """Suffixes of compressed inputs."""
 
 
-def divided_name(name: str) -> tuple[str, Compression | None]:
+def split_suffix(name: str) -> tuple[str, Compression | None]:
     """Return a file name without the suffix of its compression, and the compression (None: no suffix)."""
     for compression, suffix in _SUFFIXES.items():
         if name.endswith(suffix):
@@ -41,7 +41,7 @@ def divided_name(name: str) -> tuple[str, Compression | None]:
     return name, None
 
 
-def plain_name(name: str) -> str:
+def strip_suffix(name: str) -> str:
     """Return the name of an input without the suffix of its compression."""
     return next((name.removesuffix(suffix) for suffix in INPUT_SUFFIXES if name.endswith(suffix)), name)
 
@@ -97,16 +97,16 @@ class CompressedFile:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[CompressedFile]:
+def open_output(path: Path) -> Iterator[CompressedFile]:
     """Write a file, compressed if its name ends in .gz or .zst.
 
     The file appears when the block ends without an error.
 
     Raises `ExportError`.
     """
-    compression = divided_name(path.name)[1] or Compression.NONE
+    compression = split_suffix(path.name)[1] or Compression.NONE
     try:
-        with appearing(path.absolute()) as file:
+        with atomic_write(path.absolute()) as file:
             compressed = CompressedFile(file, compression, level=9 if compression is Compression.GZIP else None)
             yield compressed
             compressed.finish()
@@ -115,7 +115,7 @@ def written(path: Path) -> Iterator[CompressedFile]:
 
 
 @contextmanager
-def compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
+def create_compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
     """Write a new file with a compression. Raises `OSError`, also if the file exists."""
     with path.open("xb") as file:
         stream = CompressedFile(file, compression)

@@ -32,15 +32,15 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob, read_zone
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
-from hierogram.daemon.text.rejections import Limits
-from hierogram.daemon.workers.options import Sharing
-from hierogram.storage.child import SILENT_SECONDS
+from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.workers.options import WorkerOptions
 from hierogram.storage.options import DEFAULT_STORE, Option
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
+from hierogram.storage.worker_process import SILENCE_TIMEOUT_SECONDS
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 
-_SHORTEST_TOKEN = 16
+_MIN_TOKEN_LENGTH = 16
 
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Positive = Annotated[int, Field(gt=0)]
@@ -106,7 +106,7 @@ class SpoolSection(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeSection(Limits):
+class IntakeSection(InputLimits):
     """Limits beyond which an input is rejected as a whole, in the spool and over HTTP."""
 
     reader_seconds: Annotated[
@@ -116,7 +116,7 @@ class IntakeSection(Limits):
             "`failed/`.",
             above=0,
         ),
-    ] = SILENT_SECONDS
+    ] = SILENCE_TIMEOUT_SECONDS
 
 
 class SamplingSection(Section):
@@ -181,8 +181,8 @@ class WebhooksSection(Section):
         for kind in self.events:
             if kind not in EVENT_KINDS:
                 raise ValueError(f"events: unknown kind {kind!r}: expected {', '.join(EVENT_KINDS)}")
-        if self.secret is not None and len(self.secret.get_secret_value()) < _SHORTEST_TOKEN:
-            raise ValueError(f"secret: must have at least {_SHORTEST_TOKEN} characters")
+        if self.secret is not None and len(self.secret.get_secret_value()) < _MIN_TOKEN_LENGTH:
+            raise ValueError(f"secret: must have at least {_MIN_TOKEN_LENGTH} characters")
         return self
 
 
@@ -265,12 +265,12 @@ class HttpConfiguration(Section):
         # The value may hold a password, so no message shows it.
         if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
             raise ValueError("sql_url: must be a URL such as postgresql://role:password@host/database")
-        if self.token is not None and len(self.token.get_secret_value()) < _SHORTEST_TOKEN:
-            raise ValueError(f"token: must have at least {_SHORTEST_TOKEN} characters")
+        if self.token is not None and len(self.token.get_secret_value()) < _MIN_TOKEN_LENGTH:
+            raise ValueError(f"token: must have at least {_MIN_TOKEN_LENGTH} characters")
         if self.enabled and self.token is None and not is_loopback(self.host):
             raise ValueError(
-                f"host {self.host!r} is not a loopback address: set token (at least {_SHORTEST_TOKEN} characters), or "
-                "listen on 127.0.0.1"
+                f"host {self.host!r} is not a loopback address: set token (at least {_MIN_TOKEN_LENGTH} characters) "
+                "or listen on 127.0.0.1"
             )
         return self
 
@@ -284,7 +284,7 @@ class Configuration(Section):
     spool: SpoolSection = Field(default_factory=SpoolSection)
     intake: IntakeSection = Field(default_factory=IntakeSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
-    workers: Sharing = Field(default_factory=Sharing)
+    workers: WorkerOptions = Field(default_factory=WorkerOptions)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
     timezone: TimeZoneName = Field(

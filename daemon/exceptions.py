@@ -52,7 +52,7 @@ class DeadlineError(DaemonError):
     """Work has passed its deadline, or its result is no longer needed."""
 
 
-class LateError(DaemonError):
+class ShutdownTimeoutError(DaemonError):
     """A thread of the daemon did not end in time."""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.exports.options import ExportOptions
-    from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.learning.kinds.kind import LoadedBatch, State
     from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
@@ -63,7 +63,7 @@ class Extension:
     """Package with a folder `templates` of Jinja templates."""
     loops: Callable[[Daemon], Iterable[Loop]] | None = None
     """Loops of the daemon."""
-    warm_up: Callable[[Notation, Loaded, State], None] | None = None
+    warm_up: Callable[[Notation, LoadedBatch, State], None] | None = None
     """Compile the kernels of requests, with an example in memory."""
     warm_up_loops: Callable[[Store], None] | None = None
     """Compile the kernels of the loops, with a store that has learned."""

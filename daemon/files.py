@@ -20,7 +20,7 @@ def cache_folder() -> Path:
     return Path(base) / "hierogram"
 
 
-def readable(name: str) -> str:
+def printable(name: str) -> str:
     r"""Return a file name, or a text with names, in a form that logs, stores and JSON can hold.
 
     Bytes that are not UTF-8 (in Python, surrogates), control characters and line separators are escaped: `\xff`.
@@ -37,7 +37,7 @@ def readable(name: str) -> str:
     return "".join(letters)
 
 
-def fitting(folder: Path | int, name: str, ending: str) -> str:
+def shorten_name(folder: Path | int, name: str, ending: str) -> str:
     """Return a name with an ending, shortened to the longest name that the file system of a folder allows.
 
     The folder is a path or a descriptor. A shortened name contains a digest of the whole name. Raises `OSError`.
@@ -78,7 +78,7 @@ def is_database(path: Path) -> bool:
 
 
 @contextmanager
-def appearing(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Write a file that appears under its name when the block ends without an error, after it is on disk.
 
     A device or a pipe is written directly, not replaced. Raises `FileExistsError` if the path is a database.
@@ -96,14 +96,14 @@ def appearing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync(path.parent)
+        flush_to_disk(path.parent)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
 
 
-def sync(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

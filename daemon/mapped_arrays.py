@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.files import appearing
+from hierogram.daemon.files import atomic_write
 
 _ALIGNED = 64
 _SIZES = np.dtype("<u4")
-_MOST_HEADER = 1 << 24
+_MAX_HEADER = 1 << 24
 
 
 def first_line(kind: str, version: int) -> bytes:
@@ -27,7 +27,7 @@ def first_line(kind: str, version: int) -> bytes:
     return f"hierogram {kind} {version}\n".encode()
 
 
-def is_of_kind(path: str, kind: str) -> bool:
+def has_kind(path: str, kind: str) -> bool:
     """Return whether a file is of a kind, of any version; False if the file cannot be read."""
     start = first_line(kind, 0).rpartition(b" ")[0]
     try:
@@ -50,7 +50,7 @@ def write_arrays(
     header = json.dumps({"values": dict(values), "arrays": places}).encode()
     start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
     try:
-        with appearing(path.absolute()) as file:
+        with atomic_write(path.absolute()) as file:
             file.write(start + _padding(len(start)))
             for array in arrays.values():
                 file.write(array.data if array.size else b"")
@@ -71,7 +71,7 @@ def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dic
                 raise InputError(f"{path}: this version of hierogram cannot read this {kind}: create it again")
             sizes = file.read(2 * _SIZES.itemsize)
             length, checked = np.frombuffer(sizes, _SIZES).tolist() if len(sizes) == 8 else (0, 0)
-            header = file.read(min(length, _MOST_HEADER))
+            header = file.read(min(length, _MAX_HEADER))
             if zlib.crc32(header) != checked or not header:
                 raise _damaged(path)
             # A private mapping, because kernels are compiled for writable arrays.

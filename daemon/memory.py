@@ -12,18 +12,18 @@ _ARENAS = 2
 _M_ARENA_MAX = -8
 
 
-def collect_seldom() -> None:
+def relax_gc() -> None:
     """Collect garbage seldom. Nearly all objects of modules and kernels live as long as the process."""
     gc.set_threshold(_NEW_OBJECTS, 50, 100)
 
 
-def share_arenas() -> None:
+def limit_malloc_arenas() -> None:
     """Make all threads share two memory arenas of the C library, in place of one arena per thread. Only for glibc."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
-def give_back() -> None:
+def trim_malloc() -> None:
     """Return the C library's unused memory to the system, up to a third of a daemon's memory after hours.
 
     Only for glibc.

@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 _END = object()
 
 
-def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
+def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
     """Yield the items in order, and prepare the next item meanwhile. Errors are raised at the item's place.
 
     Closing the generator waits for the item in preparation, so an item must not take without end.
@@ -25,7 +25,7 @@ def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def made_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
+def map_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
     """Yield `make(item)` for each item in order, computed in `threads` threads.
 
     Items are read as threads become free.

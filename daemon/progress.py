@@ -18,7 +18,7 @@ Phases = Callable[[str, int, int | None], None]
 """Progress callback: the phase, its steps done, and its steps in total if known."""
 
 _QUIET_SECONDS = 2.0
-_SECONDS_A_LINE = 10.0
+_SECONDS_PER_LINE = 10.0
 
 
 class Progress:
@@ -39,7 +39,7 @@ class Progress:
         if now - self.last < self.pause:
             return
         self.last = now
-        self.pause = _SECONDS_A_LINE
+        self.pause = _SECONDS_PER_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
         rate = count / max(now - self.started, 1e-9)
         said = f"{self.title}:{share} {count:,} {unit or self.unit}, {rate:,.0f}/s{note and ', ' + note}"

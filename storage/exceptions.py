@@ -29,7 +29,7 @@ class CountError(StoreError):
     """A change would make a rule's count negative."""
 
 
-class KeyCollisionError(StoreError):
+class RuleKeyCollisionError(StoreError):
     """Two different rules have the same key; nothing was written.
 
     `stored` and `offered` are the two rules as `source ||| target`.
@@ -48,7 +48,7 @@ class PairMissingError(StoreError):
     """A pair is not stored."""
 
 
-class PairMovedError(StoreError):
+class PairChangedError(StoreError):
     """Another process has sampled a pair since it was read."""
 
 
@@ -68,7 +68,7 @@ class RekeyError(StoreError):
     """The new keys do not cover the stored rules one to one."""
 
 
-class RequestMovedError(StoreError):
+class RequestConflictError(StoreError):
     """Someone else is taking in the same request."""
 
 
@@ -76,9 +76,9 @@ class SlowQueryError(StoreError):
     """A question took longer than it may, and was ended."""
 
 
-class QuestionError(StoreError):
+class QueryError(StoreError):
     """SQL that somebody asked is not understood, or would do more than read; the message has the reason."""
 
 
-class ChildError(StoreError):
+class WorkerProcessError(StoreError):
     """Work in a process of its own stood still, was killed, took too much memory, or failed."""

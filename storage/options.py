@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-LARGEST_NUMBER = (1 << 63) - 1
+MAX_NUMBER = (1 << 63) - 1
 """Whole numbers are at most this large wherever none says less: databases hold no larger ones."""
 
 
@@ -95,7 +95,7 @@ class Option:
             (self.max is None or value <= self.max, f"<= {self.max}"),
             (self.above is None or value > self.above, f"> {self.above}"),
             (self.below is None or value < self.below, below),
-            (isinstance(value, float) or value <= LARGEST_NUMBER, f"<= {LARGEST_NUMBER}"),
+            (isinstance(value, float) or value <= MAX_NUMBER, f"<= {MAX_NUMBER}"),
         ):
             if not valid:
                 return f"must be {bound}, got {value}"
@@ -110,7 +110,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class OptionField:
     """A field of a dataclass of options: its name, its type without the declaration, its default, the declaration."""
 
     name: str
@@ -120,7 +120,7 @@ class Declared:
 
     @staticmethod
     @cache
-    def of(options: type) -> "dict[str, Declared]":
+    def of(options: type) -> "dict[str, OptionField]":
         """Return a dataclass's fields by their names, in their order; those without an `Option` are left out."""
         hints = get_type_hints(options, include_extras=True)
         found = {}
@@ -130,7 +130,7 @@ class Declared:
                 kind, *notes = get_args(hint)
                 for note in notes:
                     if isinstance(note, Option):
-                        found[field.name] = Declared(field.name, kind, field.default, note)
+                        found[field.name] = OptionField(field.name, kind, field.default, note)
         return found
 
     @property
@@ -147,7 +147,7 @@ class Declared:
 
 def check(options: "DataclassInstance") -> None:
     """Raise `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
-    for name, field in Declared.of(type(options)).items():
+    for name, field in OptionField.of(type(options)).items():
         reason = field.option.problem(getattr(options, name))
         if reason:
             raise OptionError(name, reason)
@@ -161,7 +161,7 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
     """Return the options as JSON has them, without those that are as by default."""
-    found = Declared.of(type(options))
+    found = OptionField.of(type(options))
     return {
         name: _plain(value)
         for name, value in asdict(options).items()

@@ -17,10 +17,10 @@ from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.checkpoints import log_bytes
 from hierogram.storage.database.connection import (
     copy_log,
+    hide_password,
     make_engine,
     parse_url,
     reading_snapshot,
-    shown_url,
     sqlite_file,
 )
 from hierogram.storage.database.migration import upgrade
@@ -30,12 +30,12 @@ from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.grammar.occurrences import Occurrences
-from hierogram.storage.grammar.rules import Grammar, status
+from hierogram.storage.grammar.occurrences import OccurrenceIndex
+from hierogram.storage.grammar.rules import StoredGrammar, read_status
 from hierogram.storage.grammar.runs import LearningRuns
 from hierogram.storage.pairs.damaged import DamagedPairs
 from hierogram.storage.pairs.ingest import Ingest
-from hierogram.storage.pairs.pairs import Pairs
+from hierogram.storage.pairs.pairs import StoredPairs
 from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
 from hierogram.storage.records import (
     AlignerChange,
@@ -80,7 +80,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
 def _create(engine: Engine, settings: Settings | None) -> None:
     file = sqlite_file(engine.url)
     if file is not None and not file.parent.is_dir():
-        raise StoreUrlError(f"{shown_url(engine.url)}: the folder {file.parent} does not exist: create it first")
+        raise StoreUrlError(f"{hide_password(engine.url)}: the folder {file.parent} does not exist: create it first")
     with migration.migrating(engine) as connection:
         if migration.stored_revision(connection) is None:
             migration.migrate(connection)
@@ -91,8 +91,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
 
 
 class Store(
-    Pairs, DamagedPairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events,
-    Exports,
+    StoredPairs, DamagedPairs, Ingest, Withdrawals, StoredGrammar, LearningRuns, OccurrenceIndex, Alignments,
+    HumanLinks, Events, Exports,
 ):  # fmt: skip
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
@@ -113,7 +113,7 @@ class Store(
     def status(self) -> StoreStatus:
         """Return the size and progress of the store, in constant time."""
         with self._reading() as connection:
-            found = status(connection, url=self.url, schema=self._schema)
+            found = read_status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self.engine.url)
         return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
 
@@ -122,7 +122,7 @@ class Store(
     ) -> None:
         """Delete pairs with their derivations and words, and apply the resulting count changes, atomically.
 
-        Raises `PairMovedError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
+        Raises `PairChangedError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
         # Import numpy only when writing.
         from hierogram.storage.grammar.commits import save_derivations
@@ -146,10 +146,10 @@ class Store(
         """
         from hierogram.storage.checks.repair import Repair
 
-        with suppress(_NotKeptError), self._committing() as transaction:
+        with suppress(_RollbackError), self._committing() as transaction:
             yield Repair(transaction), Snapshot(transaction.connection, url=self.url, schema=self._schema)
             if not keep:
-                raise _NotKeptError
+                raise _RollbackError
 
     def back_up(self, target: Path, report: Callable[[int, int], None] | None = None) -> int:
         """Copy one state of an SQLite store to a file, atomically. Returns the size in bytes.
@@ -171,7 +171,7 @@ class Store(
             return snapshot.file_damage()
 
 
-class _NotKeptError(Exception):
+class _RollbackError(Exception):
     """Rolls back a trial transaction."""
 
 

@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BACKENDS = ("sqlite", "postgres")
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 """Maximum number of workers, each with its own Postgres server."""
 WHOLE_SUITE = "not campaign and not mutants"
 """The marker expression of pyproject.toml. Plain `pytest` also deselects the slow tests: the quick suite."""
@@ -74,7 +74,7 @@ def _signals_arrive() -> Iterator[None]:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return use one process per core for a whole suite, and no further process for a selection from it."""
     cores = len(os.sched_getaffinity(0))
-    return min(cores, MOST_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
+    return min(cores, MAX_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.difference import diff as diff
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
     from hierogram.daemon.learning.alignment.evaluation import evaluate_links as evaluate_links
-    from hierogram.daemon.learning.alignment.requests import Request as Request
+    from hierogram.daemon.learning.alignment.requests import AlignOptions as AlignOptions
     from hierogram.daemon.library.aligning import align as align
     from hierogram.daemon.library.learning import Learning as Learning
     from hierogram.daemon.library.pairs import StoredPair as StoredPair
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore as GrammarStore
     from hierogram.daemon.library.store import open as open
     from hierogram.daemon.library.tables import RuleTable as RuleTable
-    from hierogram.daemon.text.entries import Entries as Entries
+    from hierogram.daemon.text.entries import DictionaryOptions as DictionaryOptions
     from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
     from hierogram.samplers.exceptions import SamplerError as SamplerError
     from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
@@ -75,14 +75,14 @@ _HOMES = {
     "daemon.exports.difference": ("diff",),
     "daemon.exports.options": ("ExportOptions",),
     "daemon.learning.alignment.evaluation": ("evaluate_links",),
-    "daemon.learning.alignment.requests": ("Request",),
+    "daemon.learning.alignment.requests": ("AlignOptions",),
     "daemon.library.aligning": ("align",),
     "daemon.library.learning": ("Learning",),
     "daemon.library.pairs": ("StoredPair",),
     "daemon.library.sampling": ("DirichletProcess", "PitmanYor", "SampledChain", "sample"),
     "daemon.library.store": ("GrammarStore", "open"),
     "daemon.library.tables": ("RuleTable",),
-    "daemon.text.entries": ("Entries",),
+    "daemon.text.entries": ("DictionaryOptions",),
     "daemon.text.treebanks.transformations": ("Transformations",),
     "samplers.exceptions": ("SamplerError",),
     "samplers.grammar.known_links": ("KnownLinks",),

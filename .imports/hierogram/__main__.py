@@ -8,9 +8,9 @@ def main() -> None:
     try:
         if _command() == "serve":
             # A daemon that is starting must not end because its configuration changes.
-            from hierogram.daemon.serving.signals import heed_signals
+            from hierogram.daemon.serving.signals import install_signal_handlers
 
-            heed_signals()
+            install_signal_handlers()
         from hierogram.daemon.cli.main import main as run
 
         run()

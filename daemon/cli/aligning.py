@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    chosen_store,
+    advise_tokenization,
     files_or_input,
     interruptible,
     named_store,
-    note,
-    note_text,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, AsJson, Tokenize, Tokenized
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
@@ -36,7 +36,7 @@ STANDARD_OUTPUT = "-"
 @with_options
 def align(
     context: typer.Context,
-    request: Request,
+    request: AlignOptions,
     files: Annotated[
         list[str] | None,
         Option(
@@ -64,7 +64,7 @@ def align(
     from hierogram.daemon.text.lines import write_lines
     from hierogram.daemon.text.reading import read_pairs
     from hierogram.daemon.text.texts import two_languages
-    from hierogram.samplers.alignment.bitext import MOST_WORDS
+    from hierogram.samplers.alignment.bitext import MAX_WORDS
 
     files = files_or_input(files, "pairs")
     with interruptible("no file was written"), ExitStack() as stack:
@@ -72,7 +72,7 @@ def align(
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
         texts = texts_of(store, languages, tokenized)
-        texts_of_tokens = _texts_of_tokens(files, output)
+        texts_of_tokens = _read_token_texts(files, output)
         if texts_of_tokens is not None:
             verses = common_verses(*texts_of_tokens)
             sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
@@ -81,16 +81,16 @@ def align(
         else:
             sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
-            note_text(side, name, lines, tokenized)
+            advise_tokenization(side, name, lines, tokenized)
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
-            note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
+            print_note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
         with progress("align", "sweeps") as shown:
             aligned = sample(
                 sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=lambda done, total: shown.update(done, total, done),
             )  # fmt: skip
         for pair, words in sorted(aligned.skipped.items()):
-            note(f"pair {pair + 1:,}: {words:,} words, the limit is {MOST_WORDS:,}: it was not aligned")
+            print_note(f"pair {pair + 1:,}: {words:,} words, the limit is {MAX_WORDS:,}: it was not aligned")
         if texts_of_tokens is not None:
             found = ({(i, j) for i, j, _ in pair} for pair in aligned)
             made = burrito(*texts_of_tokens, dict(zip(verses, found, strict=True)), "hierogram")
@@ -100,10 +100,10 @@ def align(
             return
         else:
             write_lines(Path(output), aligned.lines(score))
-    note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
+    print_note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 
-def _texts_of_tokens(files: list[str], output: str) -> "tuple[TokenText, TokenText] | None":
+def _read_token_texts(files: list[str], output: str) -> "tuple[TokenText, TokenText] | None":
     """Return the token texts of two .tsv files if the output is a Scripture Burrito (.json), else None."""
     if not output.endswith(".json") or len(files) != 2 or not all(file.endswith(".tsv") for file in files):
         return None
@@ -197,7 +197,7 @@ def _read(file: Path) -> dict[int, KnownLinks]:
 def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
     with (
         interruptible("the corrections are stored but not applied yet: run the command again"),
-        chosen_store(context) as opened,
+        open_chosen_store(context) as opened,
     ):
         holder = opened.set_links(corrections, origin)
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())

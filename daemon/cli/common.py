@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.texts import TextSide
 
 
-OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+OK, PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: success; a check found a problem; wrong usage; bad input or store; interrupted by Ctrl-C."""
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
@@ -32,7 +32,7 @@ def named_store(context: typer.Context) -> str | None:
     return named
 
 
-def chosen_store(context: typer.Context) -> "GrammarStore":
+def open_chosen_store(context: typer.Context) -> "GrammarStore":
     """Open the command's store."""
     from hierogram.daemon.library.store import open
 
@@ -54,7 +54,7 @@ def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
     """
     found = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in found and sys.stdin.isatty():
-        note(f"reading {what} from standard input; press Ctrl-D to finish")
+        print_note(f"reading {what} from standard input; press Ctrl-D to finish")
     return found
 
 
@@ -87,7 +87,7 @@ def grammar_and_sentences(
     [sentences] = files_or_input(named, f"sentences for {grammar or store_url(context)}")
     check_readable(sentences)
     if grammar is None:
-        return stack.enter_context(chosen_store(context)), sentences
+        return stack.enter_context(open_chosen_store(context)), sentences
     return stack.enter_context(open(grammar)) if is_store(grammar) else grammar, sentences
 
 
@@ -97,7 +97,7 @@ def was_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def open_or_make(url: str, **settings: Any) -> "GrammarStore":
+def open_or_create(url: str, **settings: Any) -> "GrammarStore":
     """Open the store at the URL. If it does not exist, create it with these settings."""
     from hierogram.daemon.library.store import open
     from hierogram.storage.exceptions import StoreMissingError
@@ -108,7 +108,7 @@ def open_or_make(url: str, **settings: Any) -> "GrammarStore":
         return open(url, create=True, **settings)
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a line to standard error."""
     print(line, file=sys.stderr)
 
@@ -143,17 +143,17 @@ def interruptible(consequence: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        note(f"hierogram: interrupted: {consequence}")
+        print_note(f"hierogram: interrupted: {consequence}")
         raise typer.Exit(INTERRUPTED) from error
 
 
-def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
+def advise_tokenization(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
     """Print advice if text seems to need tokenization, or seems to be tokenized already."""
     from hierogram.daemon.text.texts import text_advice
 
     advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")
     if advice is not None:
-        note(advice)
+        print_note(advice)
 
 
 def plural(number: int, noun: str) -> str:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    FOUND,
+    PROBLEMS_FOUND,
     files_or_input,
     interruptible,
-    note,
-    open_or_make,
+    open_or_create,
     plural,
     print_json,
+    print_note,
     store_url,
     was_given,
 )
@@ -21,7 +21,7 @@ from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import CORPUS, AsJson, Languages, Tokenize
-from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.storage.options import Option
 
@@ -68,7 +68,7 @@ def ingest(
     dictionary: Annotated[
         bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
     ] = False,
-    entries: Entries,
+    entries: DictionaryOptions,
     how: Transformations,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +86,7 @@ def ingest(
     if dictionary:
         if len(files) != 1 or trees or tokenize is not None:
             raise UsageError("--dictionary requires exactly one file, without --trees and --tokenize")
-    elif given(context, Entries):
+    elif given(context, DictionaryOptions):
         raise UsageError("--weight and --block require --dictionary, as in hierogram ingest --dictionary terms.tbx")
     if nbest and not trees:
         raise UsageError("--nbest requires --trees, as in hierogram ingest --trees --nbest lists.txt")
@@ -97,7 +97,7 @@ def ingest(
     from hierogram.daemon.library.store import open_input
     from hierogram.daemon.text.formats import TMX
     from hierogram.daemon.text.ingest import IngestReport
-    from hierogram.daemon.text.texts import pipeline_of, two_languages
+    from hierogram.daemon.text.texts import make_pipeline, two_languages
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
     from hierogram.storage.records import Settings
 
@@ -110,7 +110,7 @@ def ingest(
         stack.enter_context(interruptible(again.replace("files", "file") if trees else again))
         named = two_languages(languages, "--languages") if languages is not None else None
         divided = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        known = pipeline_of(Settings(), named, divided).languages or ()
+        known = make_pipeline(Settings(), named, divided).languages or ()
         if trees:
             made_as = " of trees (use `hierogram init --kind trees` to choose settings)"
         else:
@@ -124,13 +124,13 @@ def ingest(
             )
         )  # fmt: skip
         grammar = TREES if trees else SYNCHRONOUS
-        opened = stack.enter_context(open_or_make(store_url(context), grammar=grammar, languages=known))
+        opened = stack.enter_context(open_or_create(store_url(context), grammar=grammar, languages=known))
         shown = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
         if opened.made:
-            note(f"{opened.url}: created a store{made_as}")
+            print_note(f"{opened.url}: created a store{made_as}")
         if format == MEMORY:
             synchronized = opened.synchronize(files[0], corpus, languages=named)
-            note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
+            print_note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
             done = synchronized.added
             if not done.lines:
                 return
@@ -161,12 +161,12 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
     else:
         _print(done, noun)
     for one in done.notes:
-        note(f"{done.origin}: {one.code}: {one.text}")
+        print_note(f"{done.origin}: {one.code}: {one.text}")
     damage = _damage(done)
     if damage is not None:
-        note(f"hierogram: {done.origin}: {damage}")
+        print_note(f"hierogram: {done.origin}: {damage}")
     if damage is not None or (strict and done.totals.rejected):
-        raise typer.Exit(FOUND)
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 def _damage(done: "IngestReport") -> str | None:
@@ -186,10 +186,10 @@ def _damage(done: "IngestReport") -> str | None:
 def _print(done: "IngestReport", noun: str) -> None:
     for run in done.first_rejected:
         lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
-        note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
+        print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
     more = done.totals.rejected - sum(run.lines for run in done.first_rejected)
     if more:
-        note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
+        print_note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)
     print(
         f"{plural(done.totals.accepted, noun)} stored, {done.totals.duplicates:,} duplicates in the corpus "

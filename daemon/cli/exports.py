@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    FOUND,
-    chosen_store,
+    PROBLEMS_FOUND,
     interruptible,
-    note,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
     print_table,
     store_url,
 )
@@ -25,7 +25,7 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Phases, Progress, progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
-from hierogram.storage.options import Declared, Option
+from hierogram.storage.options import Option, OptionField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.schedule import JobStatus
 
 
-def telling(shown: Progress) -> Phases:
+def export_progress(shown: Progress) -> Phases:
     """Return a progress callback for the steps of an export."""
     doing = {
         "read": ("reading", "rules"),
@@ -58,7 +58,7 @@ _OTHERS = {
 }
 """Formats other than lists of rules, with their purposes."""
 _OF_PACKED = {"format", "max_scope", "posterior_mean", "current_sample"}
-_FORMAT = Declared.of(ExportOptions)["format"].option
+_FORMAT = OptionField.of(ExportOptions)["format"].option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,28 +115,34 @@ def export(
         raise UsageError("--json and --output - are mutually exclusive: both write to standard output")
     from hierogram.daemon.exports.publication import MANIFEST, manifest_path
 
-    with interruptible("no file was written"), chosen_store(context) as opened, progress("export", "rules") as shown:
+    with (
+        interruptible("no file was written"),
+        open_chosen_store(context) as opened,
+        progress("export", "rules") as shown,
+    ):
         if destination.is_standard_output:
-            manifest = opened.export(sys.stdout.buffer, options=options, progress=telling(shown))
-            note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+            manifest = opened.export(sys.stdout.buffer, options=options, progress=export_progress(shown))
+            print_note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
             for left in manifest.filters:
-                note(f"  {left.filter}: {left.before:,} → {left.after:,}")
-            _note_emptiness(manifest)
+                print_note(f"  {left.filter}: {left.before:,} → {left.after:,}")
+            _warn_if_empty(manifest)
             if manifest.others:
-                note("glue rules are not written to standard output: use -o FILE, which writes them to a second file")
-            note("the manifest is the newest row of the table exports in the store")
+                print_note(
+                    "glue rules are not written to standard output: use -o FILE, which writes them to a second file"
+                )
+            print_note("the manifest is the newest row of the table exports in the store")
             return
         if destination.to is None:
-            manifest = opened.export(destination.output, options=options, progress=telling(shown))
+            manifest = opened.export(destination.output, options=options, progress=export_progress(shown))
             place = destination.output or Path(manifest.file)
             beside = manifest_path(place)
         else:
             made = opened.publish(
                 destination.to, destination.name, keep=destination.keep, sentences=destination.sentences,
-                options=options, progress=telling(shown),
+                options=options, progress=export_progress(shown),
             )  # fmt: skip
             manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
-    _note_emptiness(manifest)
+    _warn_if_empty(manifest)
     if as_json:
         print_json(asdict(manifest) | {"path": str(place)})
         return
@@ -148,11 +154,11 @@ def export(
     print(f"{beside}: manifest")
 
 
-def _note_emptiness(manifest: "Manifest") -> None:
+def _warn_if_empty(manifest: "Manifest") -> None:
     """Warn if no rule was written."""
     if not manifest.rules:
         last = next((f" by {left.filter}" for left in manifest.filters if not left.after), "")
-        note(f"hierogram: no rules left after filtering{last}")
+        print_note(f"hierogram: no rules left after filtering{last}")
 
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
@@ -165,8 +171,8 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
     if not packers:
         raise UsageError(f"--format {PACKED}: no installed extension writes this format")
     with ExitStack() as stack:
-        rules = packers[0](grammar or stack.enter_context(chosen_store(context)), destination.output, options)
-        note(f"{destination.output}: {plural(rules, 'rule')}")
+        rules = packers[0](grammar or stack.enter_context(open_chosen_store(context)), destination.output, options)
+        print_note(f"{destination.output}: {plural(rules, 'rule')}")
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:
@@ -186,7 +192,7 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     settings = " ".join(f"--setting {name} {value}" for name, value in configuration["settings"].items())
     print(f"datasette serve {file} --metadata {output} {settings}")
-    note(f"{output}: written. Datasette 1.0: datasette serve {file} --config {output} --metadata {output}")
+    print_note(f"{output}: written. Datasette 1.0: datasette serve {file} --config {output} --metadata {output}")
 
 
 def _schedule(
@@ -203,7 +209,7 @@ def _schedule(
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
     job = make_options(ExportJob, what, _flag)
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         try:
             added = add_job(opened.store, job)
         except OptionError as error:
@@ -255,7 +261,7 @@ def diff(
                     numeric=(0, 1),
                 )
     if found.changed or found.added or found.removed:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 def _shown(count: float | None) -> str:
@@ -275,13 +281,13 @@ def schedule(
 
     Add a job with `hierogram export --cron` or `--every`. --run does not change the time of the next run.
     """
-    from hierogram.daemon.exports.schedule import find_job, job_status, list_jobs, rehearse_job, remove_job, run_job
+    from hierogram.daemon.exports.schedule import dry_run_job, find_job, job_status, list_jobs, remove_job, run_job
 
     if run + dry_run + remove > 1:
         raise UsageError("--run, --dry-run and --remove are mutually exclusive")
     if (run or dry_run or remove) and name is None:
         raise UsageError("--run, --dry-run and --remove require the NAME of a job")
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         store = opened.store
         if remove:
             remove_job(store, str(name))
@@ -289,7 +295,7 @@ def schedule(
         elif run or dry_run:
             job = find_job(store, str(name))
             with interruptible("no version was written"), progress("export", "rules") as shown:
-                made = (run_job if run else rehearse_job)(store, job, telling(shown))
+                made = (run_job if run else dry_run_job)(store, job, export_progress(shown))
             _show_version(made, as_json, rehearsed=dry_run)
         else:
             jobs = list_jobs(store) if name is None else [job_status(store, name)]
@@ -301,10 +307,10 @@ def schedule(
 
 def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
     manifest = made.manifest
-    _note_emptiness(manifest)
+    _warn_if_empty(manifest)
     path = made.folder / manifest.file
     if as_json:
-        found = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.retired))}
+        found = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.pruned))}
         print_json(asdict(manifest) | found)
         return
     result = "unchanged, not rewritten: " if made.unchanged else "would be written: " if rehearsed else ""
@@ -312,7 +318,7 @@ def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
     if not made.unchanged:
         for left in manifest.filters:
             print(f"  {left.filter}: {left.before:,} → {left.after:,}")
-    for version in made.retired:
+    for version in made.pruned:
         print(f"{version}: {'would be deleted' if rehearsed else 'deleted'}")
 
 

@@ -14,7 +14,7 @@ from hierogram.daemon.cli.common import STORE_HELP, was_given
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import make_options
-from hierogram.storage.options import DEFAULT_STORE, Declared, Option
+from hierogram.storage.options import DEFAULT_STORE, Option, OptionField
 
 T = TypeVar("T")
 
@@ -29,22 +29,22 @@ class Exclude(NamedTuple):
     names: tuple[str, ...]
 
 
-def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, Declared]]:
+def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
     """Return a command's declared options by name, each with the parameter that holds its dataclass, or None."""
     hints = get_type_hints(command, include_extras=True)
-    fields: dict[str, tuple[str | None, Declared]] = {}
+    fields: dict[str, tuple[str | None, OptionField]] = {}
     for parameter in inspect.signature(command).parameters.values():
         hint = hints[parameter.name]
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         group: str | None = None
-        found: Iterable[Declared] = ()
+        found: Iterable[OptionField] = ()
         if options := [note for note in notes if isinstance(note, Option)]:
             default = MISSING if parameter.default is parameter.empty else parameter.default
-            found = [Declared(parameter.name, kind, default, options[0])]
+            found = [OptionField(parameter.name, kind, default, options[0])]
         elif isinstance(kind, type) and is_dataclass(kind):
             group = parameter.name
             excluded = {name for note in notes if isinstance(note, Exclude) for name in note.names}
-            found = (field for name, field in Declared.of(kind).items() if name not in excluded)
+            found = (field for name, field in OptionField.of(kind).items() if name not in excluded)
         for field in found:
             assert field.name not in fields, f"{command.__name__}: {field.name} is declared twice"
             fields[field.name] = group, field
@@ -84,15 +84,15 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         if "context" in given and (store := given.pop("store")) is not None:
             given["context"].obj = store
         for name, (group, field) in fields.items():
-            value = _typed(field, given.pop(name))
+            value = _convert_value(field, given.pop(name))
             if group is None:
                 if problem := field.option.problem(value):
-                    raise UsageError(f"{flag_of(field)}: {problem}")
+                    raise UsageError(f"{option_flag(field)}: {problem}")
                 given[name] = value
             else:
                 values[group][name] = value
         _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
-        return command(**given, **{group: _made(kind, values[group]) for group, kind in groups.items()})
+        return command(**given, **{group: _make_options(kind, values[group]) for group, kind in groups.items()})
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -124,17 +124,17 @@ def _check_output(values: Mapping[str, Any]) -> None:
 
 def given(context: typer.Context, options: type) -> set[str]:
     """Return the names of a dataclass's options that were given on the command line."""
-    return {name for name in Declared.of(options) if was_given(context, name)}
+    return {name for name in OptionField.of(options) if was_given(context, name)}
 
 
-def flag_of(field: Declared) -> str:
+def option_flag(field: OptionField) -> str:
     """Return the option's flag, or its metavar if it is positional."""
     if field.option.positional:
         return field.option.metavar or field.name.upper()
     return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))
 
 
-def _parameter(field: Declared) -> inspect.Parameter:
+def _parameter(field: OptionField) -> inspect.Parameter:
     option, kind = field.option, field.type
     if _is_list(field):
         kind = str if field.required else str | None
@@ -150,9 +150,9 @@ def _parameter(field: Declared) -> inspect.Parameter:
         # A `Path` drops the trailing slash, which marks a folder.
         common["path_type"] = str
     if option.positional:
-        info = typer.Argument(**common | {"metavar": flag_of(field)})
+        info = typer.Argument(**common | {"metavar": option_flag(field)})
     else:
-        flags = option.flags or (flag_of(field),)
+        flags = option.flags or (option_flag(field),)
         if kind is bool and field.default is True:
             flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
         info = typer.Option(*flags, **common)
@@ -164,31 +164,31 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _is_list(field: Declared) -> bool:
+def _is_list(field: OptionField) -> bool:
     """Return whether the option takes a comma-separated list of strings."""
     return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
-def _is_file(field: Declared) -> bool:
+def _is_file(field: OptionField) -> bool:
     """Return whether the option is a file path."""
     return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
 
 
-def _plain_default(field: Declared) -> Any:
+def _plain_default(field: OptionField) -> Any:
     """Return the default as the command line shows it."""
     return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
 
 
-def _typed(field: Declared, value: Any) -> Any:
+def _convert_value(field: OptionField, value: Any) -> Any:
     if _is_list(field) and value is not None:
         return tuple(value.split(",")) if value else ()
     if _is_file(field) and isinstance(value, str):
         if value.endswith("/"):
-            raise UsageError(f"{flag_of(field)}: {value} is a folder: expected a file")
+            raise UsageError(f"{option_flag(field)}: {value} is a folder: expected a file")
         return Path(value)
     return value
 
 
-def _made(kind: Any, values: dict[str, Any]) -> Any:
-    known = Declared.of(kind)
-    return make_options(kind, values, lambda name: flag_of(known[name]) if name in known else name)
+def _make_options(kind: Any, values: dict[str, Any]) -> Any:
+    known = OptionField.of(kind)
+    return make_options(kind, values, lambda name: option_flag(known[name]) if name in known else name)

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    chosen_store,
     interruptible,
-    note,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
     store_url,
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import SWEEPS, AsJson, Threads
-from hierogram.daemon.workers.options import Sharing
+from hierogram.daemon.workers.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hierogram.daemon.learning.alignment.incremental import AlignReport, LotWorkers
+    from hierogram.daemon.learning.alignment.incremental import AlignReport, BatchWorkers
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.daemon.library.learning import Learning
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @with_options
 def learn(
     context: typer.Context,
-    sharing: Sharing,
+    sharing: WorkerOptions,
     sweeps: Annotated[int | None, SWEEPS] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -57,10 +57,10 @@ def learn(
         _learn(context, None, blocks, sweeps, threads, as_json)
         return
     from hierogram.daemon.workers.chain import check_installed
-    from hierogram.daemon.workers.watching import watched
+    from hierogram.daemon.workers.parent_process import run_watched
 
     check_installed()
-    with watched(store_url(context)):
+    with run_watched(store_url(context)):
         _learn(context, chosen, blocks, sweeps, threads, as_json)
 
 
@@ -73,35 +73,37 @@ def _learn(
     as_json: bool,
 ) -> None:
     """Learn, on workers if they are configured. Raises `typer.Exit` if learning was interrupted."""
-    from hierogram.daemon.learning.alignment.shared import AligningWorkers
+    from hierogram.daemon.learning.alignment.cluster_batches import ClusterBatchWorkers
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.workers.chain import shared_chain, workers_of
+    from hierogram.daemon.workers.chain import shared_chain, start_workers
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
-        chosen_store(context) as opened,
+        open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
-        workers_of(opened.store, chosen, threads or 1) as cluster,
+        start_workers(opened.store, chosen, threads or 1) as cluster,
     ):
         blocks_of = None if blocks is None else Blocks(*blocks)
         options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("committed alignments are kept; run `hierogram learn` again to continue"):
-            aligned = align_pending(learning, None if cluster is None else AligningWorkers(cluster))
+            aligned = align_pending(learning, None if cluster is None else ClusterBatchWorkers(cluster))
         if not as_json:
             print_aligned(aligned)
         run = learning.continued()
-        if run is not None and run.at_its_end:
-            note(
+        if run is not None and run.is_complete:
+            print_note(
                 f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted; "
                 "run the command again to start a new run"
             )
         elif run is not None:
             sweeps_of_it = plural(run.sweeps, "sweep")
-            note(f"continuing an interrupted run: {run.done:,} of {sweeps_of_it} done")
-        with stopping("hierogram: finishing and committing the current sweep; interrupt again to stop at once") as stop:
+            print_note(f"continuing an interrupted run: {run.done:,} of {sweeps_of_it} done")
+        with catch_signals(
+            "hierogram: finishing and committing the current sweep; interrupt again to stop at once"
+        ) as stop:
             with progress("learn", kind.many) as shown:
-                done = learning.sample(telling(shown), stop)
+                done = learning.sample(learning_progress(shown), stop)
             if done.finished:
                 stop.ignore()
                 if as_json:
@@ -111,12 +113,12 @@ def _learn(
                 sys.stdout.flush()
                 learning.finish()
     if not done.finished:
-        note("hierogram: interrupted: completed sweeps are committed; run `hierogram learn` again to continue")
+        print_note("hierogram: interrupted: completed sweeps are committed; run `hierogram learn` again to continue")
         # Exit codes of shells: 130 for SIGINT, 143 for SIGTERM.
         raise typer.Exit(128 + stop.number)
 
 
-def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> "AlignReport":
+def align_pending(learning: "Learning", workers: "BatchWorkers | None" = None) -> "AlignReport":
     """Align pairs that have no alignment, with a progress bar, on workers if any are given."""
     with progress("align", "pairs") as shown:
         return learning.align(lambda done, total: shown.update(done, total, done), workers)
@@ -125,11 +127,11 @@ def align_pending(learning: "Learning", workers: "LotWorkers | None" = None) -> 
 def print_aligned(done: "AlignReport") -> None:
     """Print the result of aligning, or nothing if no pair was aligned."""
     if done.pairs:
-        again = f", {plural(done.rejuvenated, 'pair')} re-aligned" if done.rejuvenated else ""
+        again = f", {plural(done.realigned, 'pair')} re-aligned" if done.realigned else ""
         print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 
-def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
+def learning_progress(shown: Progress) -> "Callable[[LearnProgress], None]":
     """Return a progress callback for the steps of learning."""
 
     def tell(now: "LearnProgress") -> None:
@@ -179,7 +181,7 @@ class Stop:
 
 
 @contextmanager
-def stopping(said: str) -> Iterator[Stop]:
+def catch_signals(said: str) -> Iterator[Stop]:
     """Record SIGINT and SIGTERM within the context, and print `said`. A second signal ends the process at once.
 
     After `Stop.ignore`, signals stay ignored. Only for the main thread.
@@ -187,18 +189,18 @@ def stopping(said: str) -> Iterator[Stop]:
     stop = Stop()
     since = 0.0
 
-    def hear(number: int, _frame: FrameType | None) -> None:
+    def report_done(number: int, _frame: FrameType | None) -> None:
         nonlocal since
         if not stop.number:
             stop.number = number
             since = time.monotonic()
-            note(said)
+            print_note(said)
         elif time.monotonic() - since > _ECHO_SECONDS:
             # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    before = {number: signal.signal(number, hear) for number in _ENDING}
+    before = {number: signal.signal(number, report_done) for number in _ENDING}
     try:
         yield stop
     finally:

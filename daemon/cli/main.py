@@ -12,7 +12,7 @@ from hierogram.daemon.cli import aligning, corpora, exports, learning, questions
 from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import LEARN, LOOK, SERVE, STORE, TRANSLATE, Command, extensions
-from hierogram.daemon.memory import collect_seldom
+from hierogram.daemon.memory import relax_gc
 from hierogram.daemon.progress import COMMANDS, print_compiling
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
@@ -111,7 +111,7 @@ _add_commands()
 
 def main(commands: typer.Typer | None = None) -> None:
     """Run the command line. Errors that a user can fix are printed as one line on standard error."""
-    collect_seldom()
+    relax_gc()
     COMMANDS.set(True)
     print_compiling()
     for stream in (sys.stdout, sys.stderr):

@@ -14,15 +14,15 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from hierogram.daemon.cli.common import chosen_store, interruptible, note, plural, print_json, print_table
+from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.files import appearing
+from hierogram.daemon.files import atomic_write
 from hierogram.daemon.shared_options import LIMIT, OUTPUT, AsJson
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from hierogram.storage.browsing.asking import Answered
+    from hierogram.storage.browsing.sql_runner import SpooledResult
 
 _SECONDS = 3600.0
 _STANDARD_OUTPUT = "-"
@@ -59,12 +59,12 @@ def sql(
         raise UsageError("no query: give a SELECT as the argument or on standard input")
     if to_file and len(statements) > 1:
         raise UsageError(f"--output takes one query, got {len(statements)}")
-    with interruptible("the query was canceled"), chosen_store(context) as opened:
+    with interruptible("the query was canceled"), open_chosen_store(context) as opened:
         for number, statement in enumerate(statements):
             with closing(opened.open_answer(statement, limit=limit, seconds=_SECONDS)) as answer:
                 if to_file:
                     rows = write_answer(answer, Path(output))
-                    note(f"{output}: {plural(rows, 'row')}")
+                    print_note(f"{output}: {plural(rows, 'row')}")
                 elif as_json:
                     print_json(list(_objects(answer)))
                 else:
@@ -72,9 +72,9 @@ def sql(
                         print()
                     _print_answer(answer)
                 if answer.more and limit is not None:
-                    note(f"only the first {plural(limit, 'row')} (--limit)")
+                    print_note(f"only the first {plural(limit, 'row')} (--limit)")
                 if answer.cut:
-                    note(f"{plural(answer.cut, 'long value')} cut at 10,000 characters")
+                    print_note(f"{plural(answer.cut, 'long value')} cut at 10,000 characters")
 
 
 def split_statements(text: str) -> list[str]:
@@ -92,12 +92,12 @@ def split_statements(text: str) -> list[str]:
     return [statement.strip() for statement in statements if statement.strip()]
 
 
-def write_answer(answer: "Answered", path: Path) -> int:
+def write_answer(answer: "SpooledResult", path: Path) -> int:
     """Write the rows to a .csv, .json or .parquet file, and return their number. The file appears whole or not at all.
 
     Raises `OSError` if the file cannot be written.
     """
-    with appearing(path) as file:
+    with atomic_write(path) as file:
         if path.suffix == ".parquet":
             return _write_parquet(answer, file)
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -107,15 +107,15 @@ def write_answer(answer: "Answered", path: Path) -> int:
         return rows
 
 
-def _rows(answer: "Answered") -> Iterator[list[object]]:
+def _rows(answer: "SpooledResult") -> Iterator[list[object]]:
     return (json.loads(line) for line in answer.lines())
 
 
-def _objects(answer: "Answered") -> Iterator[dict[str, object]]:
+def _objects(answer: "SpooledResult") -> Iterator[dict[str, object]]:
     return (dict(zip(answer.columns, row, strict=True)) for row in _rows(answer))
 
 
-def _write_csv(answer: "Answered", file: IO[str]) -> int:
+def _write_csv(answer: "SpooledResult", file: IO[str]) -> int:
     writer = csv.writer(file)
     writer.writerow(answer.columns)
     number = 0
@@ -125,7 +125,7 @@ def _write_csv(answer: "Answered", file: IO[str]) -> int:
     return number
 
 
-def _write_json(answer: "Answered", file: IO[str]) -> int:
+def _write_json(answer: "SpooledResult", file: IO[str]) -> int:
     number = 0
     file.write("[")
     for number, row in enumerate(_objects(answer), start=1):
@@ -134,7 +134,7 @@ def _write_json(answer: "Answered", file: IO[str]) -> int:
     return number
 
 
-def _write_parquet(answer: "Answered", file: BinaryIO) -> int:
+def _write_parquet(answer: "SpooledResult", file: BinaryIO) -> int:
     import duckdb
 
     number = 0
@@ -155,7 +155,7 @@ def _write_parquet(answer: "Answered", file: BinaryIO) -> int:
     return number
 
 
-def _print_answer(answer: "Answered") -> None:
+def _print_answer(answer: "SpooledResult") -> None:
     rows = answer.rows
     numeric = [
         k

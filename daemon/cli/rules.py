@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    chosen_store,
     interruptible,
-    note,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
     print_table,
 )
 from hierogram.daemon.cli.flags import Exclude, given, with_options
@@ -63,22 +63,22 @@ def rules(
         _show_occurrences(context, words or [], wanted.limit, as_json)
         return
 
-    from hierogram.daemon.text.segments import InWords
+    from hierogram.daemon.text.segments import WordView
 
     words = words or []
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         notation = opened.notation()
         found, respelled = opened.find_rules(
             source, wanted.target, containing=words, limit=wanted.limit, current_sample=current_sample
         )
-        view = InWords(opened.settings().bpe_merges)
+        view = WordView(opened.settings().bpe_merges)
         like, is_target = [], False
         if not found:
             side = source or wanted.target or ""
             sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
-            like = opened.store.like_words((words or side.split(" "))[0], sides)
+            like = opened.store.similar_words((words or side.split(" "))[0], sides)
             is_target = source is not None and bool(
                 opened.find_rules(None, source, limit=1, current_sample=current_sample).rules
             )
@@ -86,17 +86,17 @@ def rules(
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
     if found and respelled:
-        note("no exact match: these rules differ in accents or capital letters")
+        print_note("no exact match: these rules differ in accents or capital letters")
     if as_json:
         print_json([asdict(rule) for rule in found])
         return
     if not found:
         if is_target:
-            note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
+            print_note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
         else:
-            note("no matching rules" + (": try --containing" if source is not None else ""))
+            print_note("no matching rules" + (": try --containing" if source is not None else ""))
         if like:
-            note(f"similar words: {', '.join(like)}")
+            print_note(f"similar words: {', '.join(like)}")
         return
     columns = ("count",) if current_sample else ("expected_uses", "±")
     uses = [
@@ -132,7 +132,7 @@ def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
     """Show the pairs or trees whose current derivation uses a rule. Without a rule, only update the index."""
-    from hierogram.daemon.text.segments import InWords
+    from hierogram.daemon.text.segments import WordView
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule
 
@@ -142,12 +142,12 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         raise UsageError(str(error)) from error
     with (
         interruptible("the index is kept as far as it was built; run the same command again to continue"),
-        chosen_store(context) as opened,
+        open_chosen_store(context) as opened,
     ):
         kind, indexed = opened.notation(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
-            note(
+            print_note(
                 f"{opened.url}: read-only, so {plural(unindexed, kind.one)} missing from the index cannot be added "
                 "and are left out"
             )
@@ -158,13 +158,13 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             raise NothingLearnedError(opened.url)
         source, target = str(wanted).split(" ||| ") if wanted else ("", "")
         found = opened.pairs_using(source, target, limit) if wanted else []
-        view = InWords(opened.settings().bpe_merges)
+        view = WordView(opened.settings().bpe_merges)
     if as_json:
         print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
         print(f"{plural(indexed, kind.one)} indexed")
     elif not found:
-        note(f"no current derivation uses {wanted}")
+        print_note(f"no current derivation uses {wanted}")
     else:
         print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),

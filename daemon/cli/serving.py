@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import BAD_INPUT, interruptible, named_store, note, open_or_make, store_url
+from hierogram.daemon.cli.common import BAD_INPUT, interruptible, named_store, open_or_create, print_note, store_url
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import LateError, UsageError
+from hierogram.daemon.exceptions import ShutdownTimeoutError, UsageError
 from hierogram.daemon.shared_options import HOST, PORT, SPOOL
 from hierogram.storage.options import Option
 
@@ -27,9 +27,9 @@ def serve(
     SIGTERM and Ctrl-C stop the daemon after it has committed its current work; a second signal stops it at once. SIGHUP
     reloads the configuration file.
     """
-    from hierogram.daemon.serving.signals import end_now, heed_signals
+    from hierogram.daemon.serving.signals import exit_now, install_signal_handlers
 
-    heed_signals()
+    install_signal_handlers()
     from hierogram.daemon.configuration import load_configuration
 
     given: dict[str, object] = {
@@ -39,14 +39,14 @@ def serve(
         "http_port": port,
     }
     configuration = load_configuration(config, **given)
-    with open_or_make(configuration.store) as opened:
+    with open_or_create(configuration.store) as opened:
         # Check the lease before the imports, which take longer.
         opened.store.check_lease()
         from hierogram.daemon.serving.service import Daemon
         from hierogram.daemon.serving.service import serve as run
         from hierogram.daemon.web.server import HttpLoop
 
-        def doors(service: Daemon) -> list[HttpLoop]:
+        def make_loops(service: Daemon) -> list[HttpLoop]:
             return [
                 HttpLoop(
                     service,
@@ -58,13 +58,15 @@ def serve(
             ]
 
         if opened.made:
-            note(f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)")
+            print_note(
+                f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)"
+            )
         try:
-            run(opened, configuration, config, given, doors)
-        except LateError as error:
+            run(opened, configuration, config, given, make_loops)
+        except ShutdownTimeoutError as error:
             # A normal exit of Python would wait for the thread.
-            note(f"hierogram: {error}")
-            end_now(BAD_INPUT)
+            print_note(f"hierogram: {error}")
+            exit_now(BAD_INPUT)
 
 
 @with_options
@@ -90,7 +92,7 @@ def browse(
         print(f"{url} at {address}")
         # Nothing else is printed until the command ends, and readers of a pipe wait for the address.
         sys.stdout.flush()
-        note("press Ctrl-C to stop")
+        print_note("press Ctrl-C to stop")
 
     with interruptible("nothing was changed"):
         serve_pages(named or store_url(context), configuration, ready)

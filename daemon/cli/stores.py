@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    chosen_store,
     interruptible,
-    note,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
     store_url,
     was_given,
 )
@@ -32,7 +32,7 @@ from hierogram.storage.records.operations import EVENT_KINDS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hierogram.daemon.library.store import Glance, GrammarStore
+    from hierogram.daemon.library.store import GrammarStore, StoreSummary
     from hierogram.storage.records import Claim, StoreStatus
     from hierogram.storage.records.operations import Event
 
@@ -76,7 +76,7 @@ def init(
             raise UsageError(
                 "--parts-of cannot be combined with settings, because they are copied from the other store"
             )
-        _make_parts(open(parts_of), url)
+        _create_subword_store(open(parts_of), url)
         return
     own = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **own) as opened:
@@ -89,10 +89,10 @@ def init(
         made = opened.settings()
         languages = (made.languages[0], made.languages[1]) if made.tokenize and len(made.languages) == 2 else None
         if languages and (advice := words_advice(languages, ())):
-            note(advice)
+            print_note(advice)
 
 
-def _make_parts(words: "GrammarStore", url: str) -> None:
+def _create_subword_store(words: "GrammarStore", url: str) -> None:
     """Create a store with the same pairs, whose words are split into subwords (BPE)."""
     with (
         words,
@@ -109,7 +109,7 @@ def _make_parts(words: "GrammarStore", url: str) -> None:
         ]
         print(f"{made.url}: {pairs}; {', '.join(sides)}")
         if now.rejected:
-            note(f"{plural(now.rejected, 'pair')} left out: too many subwords on one side")
+            print_note(f"{plural(now.rejected, 'pair')} left out: too many subwords on one side")
 
 
 @with_options
@@ -127,7 +127,7 @@ def status(
     """
     if was_given(context, "every") and not watch:
         raise UsageError("--every requires --watch")
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         if watch:
             _watch(opened, every, as_json)
             return
@@ -137,7 +137,7 @@ def status(
     if as_json:
         held = writer and {
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")},
-            "memory_bytes": _memory_of(writer),
+            "memory_bytes": _writer_memory(writer),
         }
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
         print_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
@@ -145,13 +145,13 @@ def status(
     for name, text in _status_lines(now, kind):
         print(f"{name:<16}{text}")
     if writer:
-        size = _memory_of(writer)
+        size = _writer_memory(writer)
         memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
         who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
         print(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _memory_of(writer: "Claim") -> int | None:
+def _writer_memory(writer: "Claim") -> int | None:
     """Return the resident memory in bytes of the store's writer, or None if it runs on another machine."""
     return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
@@ -196,7 +196,7 @@ def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
 
             live = stack.enter_context(Live(auto_refresh=False))
         while True:
-            seen = opened.glance()
+            seen = opened.summary()
             if live is not None:
                 live.update(_display(seen), refresh=True)
             else:
@@ -206,7 +206,7 @@ def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
             time.sleep(every)
 
 
-def _lines(seen: "Glance") -> list[str]:
+def _lines(seen: "StoreSummary") -> list[str]:
     states = ", ".join(f"{number:,} {state}" for state, number in seen.pairs.items())
     likelihood = seen.log_likelihood
     return [
@@ -219,7 +219,7 @@ def _lines(seen: "Glance") -> list[str]:
     ]
 
 
-def _display(seen: "Glance") -> "RenderableType":
+def _display(seen: "StoreSummary") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -259,14 +259,14 @@ def events(
     events are deleted; if events after the given number are gone, their count is printed on standard error.
     """
 
-    with chosen_store(context) as opened, suppress(KeyboardInterrupt):
+    with open_chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
-            opened.store.keep_events(keep)
-            note(f"the store now keeps {plural(keep, 'event')}")
+            opened.store.set_event_limit(keep)
+            print_note(f"the store now keeps {plural(keep, 'event')}")
         while limit > 0:
             page = opened.events(after, min(limit, _A_LOOK), kinds)
             if page.missed:
-                note(f"{plural(page.missed, 'event')} missed: deleted already, the oldest is {page.oldest}")
+                print_note(f"{plural(page.missed, 'event')} missed: deleted already, the oldest is {page.oldest}")
             for event in page.events:
                 print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _line(event))
             # Flush so that readers of a pipe receive each event at once.

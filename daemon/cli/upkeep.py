@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    FOUND,
-    chosen_store,
+    PROBLEMS_FOUND,
     interruptible,
-    note,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import progress
@@ -28,19 +28,19 @@ _MEGABYTE = 1_000_000
 _NAMED = 20
 """Maximum number of pairs and of problems that are listed."""
 
-_MEND = "run `hierogram repair`, which recounts everything from the derivations, or restore a backup"
-_GO_BACK = "`hierogram repair` cannot fix this: restore a backup"
+_REPAIR_HINT = "run `hierogram repair`, which recounts everything from the derivations, or restore a backup"
+_BACKUP_HINT = "`hierogram repair` cannot fix this: restore a backup"
 _HOW = "`hierogram backup FILE` creates backups"
 
 
 @with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Recount all rules and check all tables. Exit with 1 if there are problems."""
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("verify", kind.many) as shown:
             found = opened.verify(lambda pairs, total: shown.update(pairs, total, pairs))
-    advice = f"{_GO_BACK if found.damaged_file else _MEND} ({_HOW})" if found.problems else None
+    advice = f"{_BACKUP_HINT if found.damaged_file else _REPAIR_HINT} ({_HOW})" if found.problems else None
     if as_json:
         print_json({**asdict(found), "advice": advice})
     else:
@@ -59,8 +59,8 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
                 print(f"{plural(found.human_links, 'human link')} respected by the alignments")
     if found.problems:
         number = plural(len(found.problems) + found.more_problems, "problem")
-        note(f"hierogram: the store is damaged: {number}: {advice}")
-        raise typer.Exit(FOUND)
+        print_note(f"hierogram: the store is damaged: {number}: {advice}")
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 @with_options
@@ -74,7 +74,7 @@ def repair(
     The texts, alignments and links of pairs are assumed to be correct. A pair with an unreadable derivation is learned
     from scratch. The repair is one transaction: if it is interrupted, nothing changes. Other writers wait for it.
     """
-    with chosen_store(context) as opened:
+    with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("repair", kind.many) as shown:
             done = opened.repair(keep=not dry_run, progress=lambda pairs, total: shown.update(pairs, total, pairs))
@@ -82,20 +82,20 @@ def repair(
         print_json({**asdict(done), "dry_run": dry_run})
     else:
         _print_changes(done, dry_run, kind)
-    if done.left:
-        note(f"hierogram: {plural(len(done.left), 'problem')} cannot be repaired: restore a backup")
-        raise typer.Exit(FOUND)
+    if done.remaining_problems:
+        print_note(f"hierogram: {plural(len(done.remaining_problems), 'problem')} cannot be repaired: restore a backup")
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
     one, many = kind.one, kind.many
-    if not done.changed and not done.left:
+    if not done.changed and not done.remaining_problems:
         print("no problems found: nothing to repair")
     elif done.changed:
         print("would be repaired (dry run):" if dry_run else "repaired:")
     for number, what in (
         (done.put_back, f"{one} no longer set aside|{many} no longer set aside"),
-        (done.going_on, f"{one} resumed from its derivation|{many} resumed from their derivations"),
+        (done.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
         (done.resampled, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
@@ -112,22 +112,22 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
             print(f"  {number:,} {one if number == 1 else several}")
     for name, (before, after) in done.totals.items():
         print(f"  {name}: {before:,} → {after:,}")
-    if done.begun_anew:
-        named = ", ".join(map(str, done.begun_anew[:_NAMED]))
-        more = len(done.begun_anew) - _NAMED
+    if done.reset_pairs:
+        named = ", ".join(map(str, done.reset_pairs[:_NAMED]))
+        more = len(done.reset_pairs) - _NAMED
         rest = f", and {more:,} more (use --json to list all)" if more > 0 else ""
         print(
-            f"  {plural(len(done.begun_anew), 'pair')} with an unreadable derivation reset, to be learned from "
+            f"  {plural(len(done.reset_pairs), 'pair')} with an unreadable derivation reset, to be learned from "
             f"scratch: {named}{rest}"
         )
     if done.aligned_again:
         named = ", ".join(map(str, done.aligned_again[:_NAMED]))
         rest = ", …" if len(done.aligned_again) > _NAMED else ""
         print(f"  {plural(len(done.aligned_again), 'pair')} without a readable alignment, to be aligned: {named}{rest}")
-    for problem in done.left[:_NAMED]:
+    for problem in done.remaining_problems[:_NAMED]:
         print(f"not repaired: {problem}")
-    if len(done.left) > _NAMED:
-        print(f"… and {plural(len(done.left) - _NAMED, 'more problem')}")
+    if len(done.remaining_problems) > _NAMED:
+        print(f"… and {plural(len(done.remaining_problems) - _NAMED, 'more problem')}")
 
 
 @with_options
@@ -141,7 +141,7 @@ def backup(
 
     For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
     """
-    with chosen_store(context) as opened, progress("backup", "MB") as shown:
+    with open_chosen_store(context) as opened, progress("backup", "MB") as shown:
         size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE), force=force)
     if as_json:
         print_json({"store": opened.url, "file": str(file), "bytes": size})
@@ -170,7 +170,7 @@ def withdraw(
 
     with (
         interruptible("some pairs are withdrawn already; run the command again to withdraw the rest"),
-        chosen_store(context) as opened,
+        open_chosen_store(context) as opened,
     ):
         kind = opened.notation()
         with progress("withdraw", kind.many) as shown:

@@ -6,11 +6,11 @@ from typing import Any
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.browsing.cookbook import cookbook
-from hierogram.storage.database.connection import parse_url, shown_url, sqlite_file
+from hierogram.storage.database.connection import hide_password, parse_url, sqlite_file
 from hierogram.storage.schema.catalog import relations
 
 _TIME_LIMIT_MS = 10_000
-_ROWS_A_PAGE = 50
+_ROWS_PER_PAGE = 50
 _PARAMETERS = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",
@@ -28,7 +28,7 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
     file = sqlite_file(parsed)
     if file is None:
         raise UsageError(
-            f"{shown_url(parsed)} is not a file, and Datasette supports SQLite files only: use "
+            f"{hide_password(parsed)} is not a file, and Datasette supports SQLite files only: use "
             "`hierogram browse` instead"
         )
     queries = {}
@@ -49,7 +49,7 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
             "allow_facet": False,
             "suggest_facets": False,
             "sql_time_limit_ms": _TIME_LIMIT_MS,
-            "default_page_size": _ROWS_A_PAGE,
+            "default_page_size": _ROWS_PER_PAGE,
         },
         "databases": {file.stem: {"tables": tables, "queries": queries}},
     }

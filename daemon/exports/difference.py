@@ -16,7 +16,7 @@ from hierogram.daemon.exports.formats.format import BY_NAME, ReadRule
 from hierogram.daemon.exports.formats.registry import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
-from hierogram.samplers.grammar.numbers import LEAST_SHOWN, ONE_USE
+from hierogram.samplers.grammar.numbers import MIN_EXPORTED_USES, ONE_USE
 
 Exported = tuple[Path, dict[str, Any]]
 """A file of rules, and its manifest."""
@@ -75,7 +75,7 @@ def _parquet(path: Path) -> Iterator[ReadRule]:
                 yield ReadRule(row[source], row[target], None if count is None else float(row[count]))
 
 
-_LINES_A_BLOCK = 10_000
+_LINES_PER_BLOCK = 10_000
 _ERRORS = 2
 """Standard errors by which chance may move a count."""
 _KINDS = ("same", "changed", "added", "removed")
@@ -139,7 +139,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                    {_news(*errors)} AS news,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
-              FROM {_together("a")} AS a FULL JOIN {_together("b")} AS b
+              FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
                 ON a.source = b.source AND a.target = b.target""")
         same, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
@@ -167,13 +167,13 @@ def _news(before_error: float | None, after_error: float | None) -> str:
     if before_error is None or after_error is None:
         return "false"
     # An export omits rules below this count, so a missing rule may have had it.
-    least = LEAST_SHOWN / ONE_USE
+    least = MIN_EXPORTED_USES / ONE_USE
     before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
     variance = f"{float(before_error)!r} * {before} + {float(after_error)!r} * {after}"
     return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"
 
 
-def _together(table: str) -> str:
+def _merged_rules_query(table: str) -> str:
     """Return a query for the rules of an export, each once. A format may write two rules in the same way."""
     return f"""(SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
                   FROM {table} GROUP BY 1, 2)"""
@@ -182,7 +182,7 @@ def _together(table: str) -> str:
 def _blocks(exported: Exported) -> Blocks:
     rules = read_export(exported)
     number = 0
-    while some := list(islice(rules, _LINES_A_BLOCK)):
+    while some := list(islice(rules, _LINES_PER_BLOCK)):
         number += len(some)
         sources, targets = (rule.source for rule in some), (rule.target for rule in some)
         counts = ("" if rule.count is None else repr(rule.count) for rule in some)

@@ -17,15 +17,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
-from hierogram.daemon.compressing import CompressedFile, Compression, compressed, divided_name
+from hierogram.daemon.compressing import CompressedFile, Compression, create_compressed, split_suffix
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
-from hierogram.daemon.exports.filters import TestSet, apply_filters, predicates, read_test_set
+from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, predicates, read_sentence_index
 from hierogram.daemon.exports.formats.decoders import CDEC
-from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Chosen, Feature, Format
-from hierogram.daemon.exports.formats.registry import EVERY, check_kind, find_format, promised_format, usual_format
+from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Feature, FeatureSet, Format
+from hierogram.daemon.exports.formats.registry import EVERY, check_kind, default_format, find_format, format_from_name
 from hierogram.daemon.exports.formats.tables import columns
-from hierogram.daemon.exports.lexicon import load_lexicon, load_word_pairs, weigh
-from hierogram.daemon.exports.options import SMOOTHING, Counted, ExportOptions
+from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
+from hierogram.daemon.exports.options import SMOOTHING, CountKind, ExportOptions
 from hierogram.daemon.exports.publication import (
     MANIFEST,
     MANIFEST_VERSION,
@@ -33,13 +33,13 @@ from hierogram.daemon.exports.publication import (
     FilterCount,
     Manifest,
     Versions,
-    expired,
+    find_expired,
     latest_version,
+    lock_name,
     manifest_path,
-    only_one,
+    prune_versions,
     publish_files,
     publish_folder,
-    retire,
     version_name,
     working_folder,
 )
@@ -54,9 +54,9 @@ from hierogram.daemon.exports.scratch import (
 )
 from hierogram.daemon.files import is_special
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.texts import TextSide, pipeline_of
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, notation_of
-from hierogram.samplers.grammar.numbers import VARIANCE_A_DRAW
+from hierogram.daemon.text.texts import TextSide, make_pipeline
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
+from hierogram.samplers.grammar.numbers import VARIANCE_PER_DRAW
 from hierogram.samplers.kernel import Report
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
@@ -97,7 +97,7 @@ class ExportPlan:
         """The columns of a rule's shape that the filters and the format read."""
         of_features = (name for feature in self.features for name in feature.shape)
         of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
-        of_uses = ("minimal_uses",) if self.options.counted is Counted.TRANSLATION and not self.format.words else ()
+        of_uses = ("minimal_uses",) if self.options.counted is CountKind.TRANSLATION and not self.format.words else ()
         return sorted({*of_filters, *self.format.shape, *of_features, *of_uses})
 
     @property
@@ -147,11 +147,11 @@ def score_rules(
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
         counted = options.counted
-        expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+        expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
         rules = snapshot.count_rules(expected=expected, minimal=minimal) if whole else None
         what = "read" if whole else "count"
         load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
-        linked = LINKS in notation_of(settings.grammar).offers
+        linked = LINKS in find_notation(settings.grammar).offers
         aligned = plan.format.alignments or plan.lexical or options.hiero
         least = options.min_expected if minimal else None
         if linked and (aligned or least is not None):
@@ -177,14 +177,14 @@ def _filter_and_score(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, least_seen: float = 0
 ) -> tuple[list[FilterCount], int]:
     """Make the view `scored` from the view `rules`; return the counts after each filter, and the total."""
-    side = pipeline_of(snapshot.settings()).source
+    side = make_pipeline(snapshot.settings()).source
     filters = apply_filters(
         scratch, plan.options, plan.samples, side, both_sides=plan.both_sides, lexicon=plan.format.lexicon
     )
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
-        weigh(scratch, "kept")
+        load_lexical_weights(scratch, "kept")
     score(scratch, plan, least_seen)
     return filters, left
 
@@ -227,7 +227,7 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
 
 
 def write_rules(
-    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, heard: Report
+    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
     """Write the rules of the view `scored` and the format's glue rules, or one grammar per sentence.
 
@@ -237,12 +237,12 @@ def write_rules(
     if output.final is not None:
         assert plan.options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        test_set = read_test_set(plan.options.filter_for, side)
+        test_set = read_sentence_index(plan.options.filter_for, side)
         return rules, _write_sentences(scratch, plan, test_set, output, output.final)
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
-        rules, file = _write_lines(scratch, features, format, output, heard)
+        rules, file = _write_lines(scratch, features, format, output, progress)
     glue = [output.put(output.glue, format.glue)] if format.glue else []
     return rules, [file, *glue, *_write_configuration(plan, output.path, output)]
 
@@ -254,16 +254,16 @@ def _write_configuration(
     format = CDEC if by_sentence else plan.format
     if format.configure is None:
         return
-    stem = divided_name(path.name)[0]
+    stem = split_suffix(path.name)[0]
     glue = output.glue.name if format.glue else None
     for ending, lines in format.configure(None if by_sentence else path.name, glue, plan.features):
-        with compressed(path.with_name(stem + ending)) as file:
+        with create_compressed(path.with_name(stem + ending)) as file:
             file.write("".join(line + "\n" for line in lines).encode())
         yield ExportedFile(stem + ending, file.bytes, file.sha256)
 
 
 def _write_lines(
-    scratch: Scratch, features: Chosen, format: Format, output: OutputFiles, heard: Report
+    scratch: Scratch, features: FeatureSet, format: Format, output: OutputFiles, progress: Report
 ) -> tuple[int, ExportedFile]:
     assert format.line is not None
     line = f"{format.line(features)} AS line"
@@ -280,11 +280,11 @@ def _write_lines(
         for piece in scratch.lines(query):
             rules += piece.count(b"\n")
             file.write(piece)
-            heard(rules)
+            progress(rules)
     return rules, ExportedFile(output.path.name, file.bytes, file.sha256)
 
 
-def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path) -> tuple[int, ExportedFile]:
+def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
     # With several threads, row groups and their dictionaries would differ from run to run.
     scratch.run("SET threads = 1")
@@ -298,7 +298,7 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
 
 
 def _write_sentences(
-    scratch: Scratch, plan: ExportPlan, test_set: TestSet, output: OutputFiles, final: Path
+    scratch: Scratch, plan: ExportPlan, test_set: SentenceIndex, output: OutputFiles, final: Path
 ) -> list[ExportedFile]:
     """Write a grammar for each sentence of the test set, and a list of them; the result begins with the list.
 
@@ -321,7 +321,7 @@ def _write_sentences(
     for number in range(len(sentences)):
         if number not in files:
             files[number] = output.put(folder / f"grammar.{number}{ending}", [])
-    with compressed(folder / SENTENCES) as file:
+    with create_compressed(folder / SENTENCES) as file:
         for number, sentence in enumerate(sentences):
             file.write(f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'.encode())
     configuration = _write_configuration(plan, folder / _OF_SENTENCES, output, by_sentence=True)
@@ -335,15 +335,15 @@ GRAMMAR, GLUE = "grammar", "glue"
 """Default file names, without endings."""
 
 
-def decided(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
+def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
     """Return the resolved options of an export of a kind of grammar.
 
     The default format is that of the path's ending, else that of the kind of grammar. The default compression is that
     of the path's ending; a path without such an ending is not compressed. Raises `UsageError` if path and options
     disagree or the path has another ending, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
-    stem, named = divided_name("" if path is None else path.name)
-    promised = promised_format(stem)
+    stem, named = split_suffix("" if path is None else path.name)
+    promised = format_from_name(stem)
     if options.format is not None:
         format = find_format(options.format)
         if promised not in (None, format):
@@ -356,15 +356,15 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
                 f"{path}: unknown suffix {Path(stem).suffix}: expected "
                 f"{', '.join(known.suffix for known in EVERY.values())}, or choose the format with --format"
             )
-        format = promised or usual_format(notation)
+        format = promised or default_format(notation)
     try:
         check_kind(format, notation)
         format.check_features(options.features)
-        features = format.of_grammar(notation, options.features)
+        features = format.grammar_features(notation, options.features)
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _compression(options, format, path, named)
-    translating = LINKS in notation.offers and not format.words and options.counted is Counted.TRANSLATION
+    translating = LINKS in notation.offers and not format.words and options.counted is CountKind.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # A word rule with links has words on both sides. Words without a translation are rules of other kinds.
@@ -376,7 +376,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
 
 def glue_name(name: str) -> str:
     """Return the name of the glue rules' file for a grammar's name: `.glue` precedes the ending of the compression."""
-    stem, _ = divided_name(name)
+    stem, _ = split_suffix(name)
     return f"{stem}.{GLUE}{name.removeprefix(stem)}"
 
 
@@ -410,7 +410,7 @@ class Published:
 
     folder: Path
     manifest: Manifest
-    retired: list[Path]
+    pruned: list[Path]
     unchanged: bool = False
 
 
@@ -423,7 +423,7 @@ def export(
     and options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
     disagree.
     """
-    plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), path)
+    plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
@@ -452,7 +452,7 @@ def export_to(
     Glue rules are not written. The manifest is kept in the store's table of exports.
     """
     name = Path("-")
-    plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), name)
+    plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), name)
     with _recorded(store, str(name), name, plan.format.name) as record, _temporary_folder() as work:
         manifest = _write(store, work, plan, report, work / GRAMMAR, work / GLUE)
         with (work / GRAMMAR).open("rb") as file:
@@ -487,19 +487,19 @@ def publish(
     names them. A run of a `job` whose last version already holds the same writes nothing. Raises what `export` raises;
     earlier versions remain.
     """
-    options, notation = options or ExportOptions(), notation_of(store.settings().grammar)
+    options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
     if job is not None and (same := _unchanged(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
-        store.note_unchanged(job, now.timestamp())
+        store.record_unchanged(job, now.timestamp())
         # A version that another process writes now deletes the expired ones itself.
-        with suppress(ExportError), only_one(folder, name):
-            same = replace(same, retired=retire(versions, now))
+        with suppress(ExportError), lock_name(folder, name):
+            same = replace(same, pruned=prune_versions(versions, now))
         return same
-    with _recorded(store, name, folder, options.format or usual_format(notation).name, job) as record:
-        plan = decided(options, notation)
+    with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
+        plan = resolve_plan(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
-        with only_one(folder, name), working_folder(folder, name) as work:
+        with lock_name(folder, name), working_folder(folder, name) as work:
             now = datetime.now(UTC)
             final = folder / version_name(folder, name, now)
             new = work / "version"
@@ -508,24 +508,24 @@ def publish(
             manifest = _write(store, work, plan, report, *paths, final if by_sentence else None)
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
-            retired = retire(versions, now)
+            retired = prune_versions(versions, now)
         record(manifest, final / manifest.file, final.name)
     return Published(final, manifest, retired)
 
 
-def rehearse(
+def dry_run_publish(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
     """Return what `publish` would write and delete for a job now, without a change on the disk or in the store."""
     same = _unchanged(store, versions, options, job)
     if same is not None:
-        return replace(same, retired=expired(versions, datetime.now(UTC)))
-    plan = decided(options, notation_of(store.settings().grammar))
+        return replace(same, pruned=find_expired(versions, datetime.now(UTC)))
+    plan = resolve_plan(options, find_notation(store.settings().grammar))
     with _temporary_folder() as work:
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
     now = datetime.now(UTC)
     final = versions.folder.absolute() / version_name(versions.folder, versions.name, now)
-    return Published(final, manifest, expired(versions, now, coming=1))
+    return Published(final, manifest, find_expired(versions, now, coming=1))
 
 
 def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
@@ -533,7 +533,7 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
     row = store.last_version(job)
     if row is None or row.manifest is None:
         return None
-    plan = decided(options, notation_of(store.settings().grammar))
+    plan = resolve_plan(options, find_notation(store.settings().grammar))
     wanted = {
         "grammar_position": store.grammar_position(),
         "hierogram": version("hierogram"),
@@ -614,10 +614,10 @@ def _write(
         plan = replace(plan, corpus=corpus)
         if not snapshot.status().rules_in_use:
             raise NothingLearnedError(store.url)
-        compress = partial(compressed, compression=plan.compression)
+        compress = partial(create_compressed, compression=plan.compression)
         with scratch(work) as database:
             filters, left = score_rules(database, snapshot, plan, report)
-            output, side = OutputFiles(path, glue, compress, final), pipeline_of(settings).source
+            output, side = OutputFiles(path, glue, compress, final), make_pipeline(settings).source
             number, files = write_rules(database, plan, output, side, lambda done: report("write", done, left))
         rules, *others = files
         return Manifest(
@@ -639,7 +639,7 @@ def _write(
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             others=others,
-            variance_a_use=float(VARIANCE_A_DRAW) if options.current_sample else snapshot.variance_a_use(),
+            variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=snapshot.grammar_position(),
             last_event=snapshot.last_event(),
             filter_for_sha256=test_set,

@@ -24,11 +24,11 @@ _INDEXED = 3
 _IS_NONTERMINAL = re.compile(NONTERMINAL + r"\Z")
 
 Run = tuple[str, ...]
-Found = dict[int, list[int]]
+Starts = dict[int, list[int]]
 """Start positions of a word run, by sentence number."""
 
 
-class TestSet:
+class SentenceIndex:
     """Sentences, indexed by their n-grams of at most three words."""
 
     __test__ = False
@@ -44,14 +44,14 @@ class TestSet:
                 for size in range(1, min(_INDEXED, len(words) - start) + 1):
                     places[tuple(words[start : start + size])].append((number, start))
         self._places = dict(places)
-        self._found: dict[Run, Found] = {}
+        self._found: dict[Run, Starts] = {}
 
     def matches(self, side: str) -> Iterator[int]:
         """Yield the numbers of the sentences with a span that a source side matches, ascending.
 
         Only sentences with the rarest run of the side are examined, one per step.
         """
-        runs, gaps = _runs(side)
+        runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
             return
@@ -66,14 +66,14 @@ class TestSet:
             if len(starts) == len(runs) and _fits(starts, runs, gaps, len(self.sentences[number])):
                 yield number
 
-    def _find(self, run: Run) -> Found:
+    def _find(self, run: Run) -> Starts:
         """Return the start positions of a word run by sentence, ascending. Results for short runs are cached."""
         first = run[:_INDEXED]
         if first not in self._places:
             return {}
         if run in self._found:
             return self._found[run]
-        found: Found = {}
+        found: Starts = {}
         for number, start in self._places[first]:
             if len(run) <= _INDEXED or tuple(self.sentences[number][start : start + len(run)]) == run:
                 found.setdefault(number, []).append(start)
@@ -82,7 +82,7 @@ class TestSet:
         return found
 
 
-def _runs(side: str) -> tuple[list[Run], list[int]]:
+def _split_runs(side: str) -> tuple[list[Run], list[int]]:
     """Return the word runs of a side, and the numbers of nonterminals before, between and after them."""
     runs: list[Run] = []
     gaps = [0]
@@ -124,11 +124,11 @@ UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\
 ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
-def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
+def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
     """Return the sentences of a file with one sentence per line, divided by `side`. Raises `ExportError`."""
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
-        return TestSet([side.tokens(line) for line in lines])
+        return SentenceIndex([side.tokens(line) for line in lines])
     except (OSError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read as a test set with one sentence per line: {error}") from error
 
@@ -187,7 +187,7 @@ def apply_filters(
     found = list(predicates(options, samples, linked, both_sides, lexicon))
     names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
     if options.filter_for is not None:
-        test_set = read_test_set(options.filter_for, side)
+        test_set = read_sentence_index(options.filter_for, side)
         scratch.run("CREATE TABLE matching (source VARCHAR)")
         for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
             if matching := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:

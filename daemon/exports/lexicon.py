@@ -19,9 +19,9 @@ _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
-def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Report | None = None) -> None:
+def load_lexicon(scratch: Scratch, blocks: Blocks, progress: Report | None = None) -> None:
     """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
-    _count_links(scratch, blocks, heard)
+    _count_links(scratch, blocks, progress)
     scratch.run("""
         CREATE TABLE lexicon AS
         WITH of_f AS (SELECT f, sum(n) AS total FROM links GROUP BY f),
@@ -32,9 +32,9 @@ def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Report | None = None) 
     scratch.run("DROP TABLE links")
 
 
-def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Report | None = None) -> None:
+def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Report | None = None) -> None:
     """Make the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
-    _count_links(scratch, blocks, heard)
+    _count_links(scratch, blocks, progress)
     scratch.run(f"""
         CREATE TABLE loaded AS
         SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
@@ -44,9 +44,9 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Repor
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
 
 
-def _count_links(scratch: Scratch, blocks: Blocks, heard: Report | None) -> None:
+def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None) -> None:
     """Make the table `links` (f, e, n) from blocks of pairs."""
-    scratch.load("pairs", _PAIRS, blocks, heard)
+    scratch.load("pairs", _PAIRS, blocks, progress)
     scratch.run(f"""
         CREATE TABLE links AS
         WITH split AS (
@@ -66,7 +66,7 @@ def _count_links(scratch: Scratch, blocks: Blocks, heard: Report | None) -> None
     scratch.run("DROP TABLE pairs")
 
 
-def weigh(scratch: Scratch, rules: str) -> None:
+def load_lexical_weights(scratch: Scratch, rules: str) -> None:
     """Make the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in a table or view."""
     scratch.run(f"""
         CREATE TABLE unlinked AS

@@ -87,7 +87,7 @@ Timezone = Annotated[
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-class Counted(StrEnum):
+class CountKind(StrEnum):
     """The meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
 
     TRANSLATION = "translation"
@@ -97,7 +97,7 @@ class Counted(StrEnum):
     @property
     def unit(self) -> int:
         """Counts are integers in units of 1/`unit` of a use."""
-        return 1 if self is Counted.DRAWN else ONE_USE
+        return 1 if self is CountKind.DRAWN else ONE_USE
 
 
 SMOOTHING = 0.7
@@ -180,7 +180,7 @@ class ExportOptions(Options):
             known = ", ".join(Compression)
             raise OptionError("compression", f"unknown compression {self.compression!r}: expected {known}") from error
         check(self)
-        check_counted(self.posterior_mean, self.current_sample)
+        check_count_flags(self.posterior_mean, self.current_sample)
         if self.format is None:
             return
         format = find_format(self.format)
@@ -197,9 +197,9 @@ class ExportOptions(Options):
                 raise OptionError("compression", str(error)) from error
 
     @property
-    def counted(self) -> Counted:
+    def counted(self) -> CountKind:
         """Return the meaning of the counts."""
-        return counted(self.posterior_mean, self.current_sample)
+        return select_count_kind(self.posterior_mean, self.current_sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,12 +233,12 @@ class Destination:
         return self.output == Path("-")
 
 
-def counted(posterior_mean: bool, current_sample: bool) -> Counted:
+def select_count_kind(posterior_mean: bool, current_sample: bool) -> CountKind:
     """Return the meaning of counts that the flags select. At most one flag is set."""
-    return Counted.MEANS if posterior_mean else Counted.DRAWN if current_sample else Counted.TRANSLATION
+    return CountKind.MEANS if posterior_mean else CountKind.DRAWN if current_sample else CountKind.TRANSLATION
 
 
-def check_counted(posterior_mean: bool, current_sample: bool) -> None:
+def check_count_flags(posterior_mean: bool, current_sample: bool) -> None:
     """Raise `OptionError` if both flags are set."""
     if posterior_mean and current_sample:
         raise OptionError("posterior_mean", "cannot be combined with --current-sample")
@@ -255,14 +255,14 @@ def check_name(name: str) -> None:
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])\Z")
-_LONGEST_SPAN = 5_000 * _UNITS["w"]
+_MAX_SPAN = 5_000 * _UNITS["w"]
 
 
 def parse_span(text: str) -> timedelta:
     """Return a span of time from one second to 5,000 weeks: `90s`, `30m`, `6h`, `1d`, `2w`; raises `ValueError`."""
     match = _SPAN.match(text)
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
-    if not 1 <= seconds <= _LONGEST_SPAN:
+    if not 1 <= seconds <= _MAX_SPAN:
         raise ValueError(
             f"invalid interval {text!r}: expected a value such as 90s, 30m, 6h, 1d or 2w, from 1s to 5000w"
         )

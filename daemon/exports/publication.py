@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.files import sync
+from hierogram.daemon.files import flush_to_disk
 
 MANIFEST_VERSION = 3
 LATEST = "latest"
@@ -121,7 +121,7 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
     It also deletes the folders of killed processes.
     """
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
-        if _abandoned(leftover):
+        if _is_abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
     path = folder / f".{name}.{secrets.token_hex(6)}.tmp"
     path.mkdir()
@@ -133,7 +133,7 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """Return whether the process that made a working folder has ended."""
     try:
         with (folder / _LOCK).open("r+") as lock:
@@ -149,7 +149,7 @@ def _abandoned(folder: Path) -> bool:
 
 
 @contextmanager
-def only_one(folder: Path, name: str) -> Iterator[None]:
+def lock_name(folder: Path, name: str) -> Iterator[None]:
     """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
     path = folder / f".{name}.lock"
     with path.open("a") as lock:
@@ -168,41 +168,41 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
     The last file, the manifest, marks the export as complete.
     """
     for written, _ in files:
-        sync(written)
+        flush_to_disk(written)
     for written, final in files:
         written.replace(final)
     for folder in {final.parent for _, final in files}:
-        sync(folder)
+        flush_to_disk(folder)
 
 
 def publish_folder(written: Path, final: Path) -> None:
     """Rename a folder of complete files to its final name, and move the link `latest` to it."""
     for file in written.iterdir():
-        sync(file)
-    sync(written)
+        flush_to_disk(file)
+    flush_to_disk(written)
     written.rename(final)
-    sync(final.parent)
+    flush_to_disk(final.parent)
     link = final.parent / f".{LATEST}.{secrets.token_hex(6)}.tmp"
     link.symlink_to(final.name)
     link.replace(final.parent / LATEST)
-    sync(final.parent)
+    flush_to_disk(final.parent)
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
     """Return the name of a new version: name and UTC time, with a number if the newest version is not older."""
     stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
-    for newest, last, _ in _stamped(folder, name)[-1:]:
+    for newest, last, _ in _timestamped(folder, name)[-1:]:
         if stamp <= newest:
             stamp, number = newest, last + 1
     return f"{name}-{stamp}" + (f"-{number}" if number > 1 else "")
 
 
-def versions(folder: Path, name: str) -> list[Path]:
+def list_versions(folder: Path, name: str) -> list[Path]:
     """Return the versions of an export in its folder, oldest first."""
-    return [path for *_, path in _stamped(folder, name)]
+    return [path for *_, path in _timestamped(folder, name)]
 
 
-def _stamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
+def _timestamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     found = []
     for path in folder.iterdir() if folder.is_dir() else ():
@@ -217,14 +217,14 @@ def latest_version(folder: Path) -> Path:
     return Path(os.path.realpath(folder / LATEST))
 
 
-def expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
+def find_expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
     """Return the versions that are too many or too old, newest first, if `coming` newer ones were there.
 
     Without newer ones it is never the version that `latest` leads to.
     """
     found = []
     shown = None if coming else latest_version(wanted.folder).name
-    for age, path in enumerate(reversed(versions(wanted.folder, wanted.name)), coming):
+    for age, path in enumerate(reversed(list_versions(wanted.folder, wanted.name)), coming):
         stamp = datetime.strptime(path.name[len(wanted.name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
         old = wanted.max_age is not None and now - stamp > wanted.max_age
         if path.name != shown and ((wanted.keep is not None and age >= wanted.keep) or old):
@@ -232,13 +232,13 @@ def expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
     return found
 
 
-def retire(wanted: Versions, now: datetime) -> list[Path]:
+def prune_versions(wanted: Versions, now: datetime) -> list[Path]:
     """Delete and return the expired versions; each is renamed first, so that readers never see a part of it."""
     folder, name = wanted.folder, wanted.name
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():
             link.unlink(missing_ok=True)
-    gone = expired(wanted, now)
+    gone = find_expired(wanted, now)
     for path in gone:
         hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
         path.rename(hidden)

@@ -17,16 +17,16 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
-from hierogram.daemon.exports.exporting import Published, publish, rehearse
-from hierogram.daemon.exports.formats.registry import usual_format
+from hierogram.daemon.exports.exporting import Published, dry_run_publish, publish
+from hierogram.daemon.exports.formats.registry import default_format
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.progress import Phases
-from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.storage.exports.exports import JobRow, JobState
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
-Ended = Callable[[str, Published | None, Exception | None], None]
+RunEnded = Callable[[str, Published | None, Exception | None], None]
 """Callback for the end of a run: the job's name, what was published, or the error."""
 
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
@@ -91,16 +91,16 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
     try:
         _check_stored(store, job)
     except ExportError as error:
-        format = job.format or usual_format(notation_of(store.settings().grammar)).name
+        format = job.format or default_format(find_notation(store.settings().grammar)).name
         store.finish_export(store.record_export(job.name, str(job.to), format, job.name), error=str(error))
         raise
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
-def rehearse_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
+def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
     """Return what a run of the job would publish now; raises `ExportError`."""
     _check_stored(store, job)
-    return rehearse(store, job.versions(), job.options(), job=job.name, report=report)
+    return dry_run_publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
 def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None = None) -> None:
@@ -116,7 +116,7 @@ def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None
 
 def run_due(
     store: Store,
-    ended: Ended = lambda *_: None,
+    ended: RunEnded = lambda *_: None,
     report: Phases = lambda *_: None,
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from hierogram.daemon.exports.options import Counted
+from hierogram.daemon.exports.options import CountKind
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
 from hierogram.samplers.grammar.rules import SHORT
 from hierogram.samplers.kernel import Report
@@ -129,7 +129,7 @@ class Scratch:
         finally:
             os.close(pipe)
 
-    def load(self, table: str, columns: dict[str, str], blocks: Blocks, heard: Report | None = None) -> None:
+    def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
         """Append blocks to a table with these columns (name to type), which is made if missing.
 
         Empty values become NULL.
@@ -153,8 +153,8 @@ class Scratch:
                 self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
                 for path in paths:
                     path.unlink()
-                if heard:
-                    heard(reached)
+                if progress:
+                    progress(reached)
 
     def _write_part(self, blocks: Blocks, number: int, columns: int) -> tuple[list[Path], int] | None:
         paths = [self._folder / f"{number}.{column}" for column in range(columns)]
@@ -209,7 +209,7 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
         connection.close()
 
 
-_PAIRS_A_READ = 2_000
+_PAIRS_PER_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
 _TOGETHER = {"minimal_uses": "sum"}
@@ -230,8 +230,8 @@ class ReadState(NamedTuple):
 
 
 def load_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
-    heard: Report | None = None,
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
+    progress: Report | None = None,
 ) -> None:  # fmt: skip
     """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
@@ -239,11 +239,11 @@ def load_rules(
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
-        expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+        expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
         blocks = snapshot.rule_blocks((*_SIDES, *shape), expected=expected, minimal=minimal)
-        scratch.load("loaded", kinds, blocks, heard)
+        scratch.load("loaded", kinds, blocks, progress)
     else:
-        scratch.load("parts", kinds, _recounted(snapshot, corpus, counted, shape, heard))
+        scratch.load("parts", kinds, _recount(snapshot, corpus, counted, shape, progress))
         same = "".join(f"{_TOGETHER.get(name, 'min')}({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
@@ -262,27 +262,27 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
           FROM loaded""")
 
 
-def _recounted(
-    snapshot: Snapshot, corpus: int, counted: Counted, shape: Collection[str], heard: Report | None
+def _recount(
+    snapshot: Snapshot, corpus: int, counted: CountKind, shape: Collection[str], progress: Report | None
 ) -> Blocks:
     """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
     # A late import, since it loads the compiled samplers.
-    from hierogram.daemon.learning.kinds.kind import Drawn
+    from hierogram.daemon.learning.kinds.kind import StoredSamples
     from hierogram.daemon.learning.kinds.stored import load_sound
-    from hierogram.samplers.grammar.columns import no_blobs
+    from hierogram.samplers.grammar.columns import empty_blobs
 
     settings = snapshot.settings()
     pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
         sound, (loaded, state, averages, *_) = load_sound(rows, settings)
-        drawn = counted is Counted.DRAWN
-        records = no_blobs(len(sound)) if drawn else averages
-        rules = loaded.rule_deltas(None, Drawn(loaded.trees(state), records), settings)
+        drawn = counted is CountKind.DRAWN
+        records = empty_blobs(len(sound)) if drawn else averages
+        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
         pairs += len(rows)
-        if heard:
-            heard(pairs)
+        if progress:
+            progress(pairs)
         uses = rules.counts if drawn else (rules.expected_uses * ONE_USE).astype("int64")
-        if counted is Counted.TRANSLATION:
+        if counted is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
             # The last line of a block has no line end.
@@ -292,8 +292,8 @@ def _recounted(
 
 
 def load_pair_uses(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: Counted, shape: Collection[str],
-    least: float | None, linked: bool, heard: Report | None = None,
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
+    least: float | None, linked: bool, progress: Report | None = None,
 ) -> None:  # fmt: skip
     """Add to the view `rules` what its pairs alone say: compositions, where `least` is given, and links, if `linked`.
 
@@ -307,7 +307,7 @@ def load_pair_uses(
     text = None if least is None else _Text(snapshot, corpus, least)
     of_shape = () if text is None else shape
     blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape)
-    scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, heard)
+    scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, progress)
     if text is not None:
         _compose(scratch, text, shape)
     if linked:
@@ -316,7 +316,7 @@ def load_pair_uses(
 
 
 def load_new_rules(
-    scratch: Scratch, snapshot: Snapshot, since: ReadState, counted: Counted, shape: Collection[str]
+    scratch: Scratch, snapshot: Snapshot, since: ReadState, counted: CountKind, shape: Collection[str]
 ) -> bool:
     """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
 
@@ -328,7 +328,7 @@ def load_new_rules(
     scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, counted, None, (), since.pair))
     sides = {side: _different(scratch, side) for side in _SIDES}
     columns = (*_SIDES, *shape, f"CASE WHEN id > {since.rule} THEN 1 ELSE 0 END")
-    expected, minimal = counted is not Counted.DRAWN, counted is Counted.TRANSLATION
+    expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
     kinds = _SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | _USES
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, expected=expected, minimal=minimal))
     scratch.run("""
@@ -391,12 +391,12 @@ class _Text:
         # A late import, since it loads the compiled samplers.
         from hierogram.daemon.learning.kinds.pairs import ForestPairs
         from hierogram.daemon.learning.kinds.stored import load_sound
-        from hierogram.samplers.forests.recurrence import add_ngrams, no_ngrams
+        from hierogram.samplers.forests.recurrence import add_ngrams, empty_ngrams
 
         self._least, self._settings = least, snapshot.settings()
         self._met = np.zeros(_BUCKETS, np.uint8)
-        self._ngrams = no_ngrams()
-        for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        self._ngrams = empty_ngrams()
+        for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
             loaded = load_sound(rows, self._settings)[1].loaded
             assert isinstance(loaded, ForestPairs)
             batch = loaded.batch
@@ -461,7 +461,7 @@ def link_rules(scratch: Scratch) -> None:
 
 
 def _pair_uses(
-    snapshot: Snapshot, corpus: int | None, counted: Counted | None, text: _Text | None, shape: Collection[str],
+    snapshot: Snapshot, corpus: int | None, counted: CountKind | None, text: _Text | None, shape: Collection[str],
     after: int = 0,
 ) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
@@ -476,14 +476,14 @@ def _pair_uses(
     from hierogram.daemon.learning.kinds.stored import load_sound
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
+    from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
     from hierogram.samplers.forests.derivations import empty_state
-    from hierogram.samplers.forests.records import fragments_of
-    from hierogram.samplers.grammar.columns import no_blobs
+    from hierogram.samplers.forests.records import list_fragments
+    from hierogram.samplers.grammar.columns import empty_blobs
 
     settings = snapshot.settings()
     pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus, after):
+    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
         sound, (loaded, state, averages, *_) = load_sound(rows, settings)
         # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
@@ -493,15 +493,15 @@ def _pair_uses(
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
         if counted is not None:
-            records = no_blobs(len(sound)) if counted is Counted.DRAWN else averages
-            fragments = fragments_of(records)
+            records = empty_blobs(len(sound)) if counted is CountKind.DRAWN else averages
+            fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
             found.append((fragment_links(deltas, batch, fragments), fragments.weights))
             # A pair without recorded averages has the expected uses of its present derivation.
             alone = np.diff(records.offsets) == 0
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(alone))
             found.append(_all_count(rule_links(deltas, batch, state, alone), ONE_USE))
-        if counted is Counted.TRANSLATION:
+        if counted is CountKind.TRANSLATION:
             everyone, smallest = np.ones(len(sound), np.bool_), empty_state(batch.forests)
             smallest.cut[:] = 1
             deltas = add_minimal(deltas, batch, np.arange(len(sound)), 1)
@@ -517,8 +517,8 @@ def _pair_uses(
         of_shape = (rules.numbers(name)[links.entries] for name in shape)
         numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *of_shape)
         columns = (
-            taken(rules.sources, links.entries),
-            taken(rules.targets, links.entries),
+            take_texts(rules.sources, links.entries),
+            take_texts(rules.targets, links.entries),
             link_texts(links),
             *(number_texts(column.astype(np.int64)) for column in numbers),
         )

@@ -3,19 +3,19 @@
 import time
 from typing import NamedTuple
 
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import RuleUse, Span
-from hierogram.storage.browsing import looking
-from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Used
+from hierogram.storage.browsing import details
+from hierogram.storage.browsing.reader import ReadTransaction
+from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PairRow, Settings
 
 
-def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
+def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     """Return the pair's current derivation, top-down in source order, root rule first; empty if it has no derivation.
 
     Raises `DamagedPairsError` if the pair cannot be read.
@@ -23,10 +23,10 @@ def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
-    return kind_of(settings).show(row, settings)
+    return find_kind(settings).show(row, settings)
 
 
-def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
+def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
     """Return the rules that the pair is expected to use, averaged over its sweeps, highest expected use first.
 
     Raises `DamagedPairsError` if the pair cannot be read.
@@ -35,7 +35,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[Used]:
         return []
     rules = load_stored([row], settings).rules(settings)
     expected = [
-        Used(rules.sources.string(row), rules.targets.string(row), uses)
+        UsedRule(rules.sources.string(row), rules.targets.string(row), uses)
         for row, uses in enumerate(rules.expected_uses.tolist())
         if uses > 0
     ]
@@ -59,7 +59,7 @@ SEARCH_SECONDS = 2.0
 _CANDIDATES = 50
 
 
-class Line(NamedTuple):
+class ConcordanceRow(NamedTuple):
     """A pair that uses a rule, and the positions of the rule's terminals on each side."""
 
     id: int
@@ -71,57 +71,59 @@ class Line(NamedTuple):
     target_words: list[int]
 
 
-class Lines(NamedTuple):
+class ConcordancePage(NamedTuple):
     """A page of pairs. `next` is the id after which to continue (None: no more pairs). `indexed`: whether the index was
     used. Otherwise the search covered ids up to `looked_at` out of `last`.
     """
 
-    lines: list[Line]
+    lines: list[ConcordanceRow]
     next: int | None
     indexed: bool
     looked_at: int
     last: int
 
 
-def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit: int) -> Lines:
+def concordance(
+    transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
+) -> ConcordancePage:
     """Return the first pairs above id `after` whose derivations use
     the rule (id, or None if no derivation uses it; sides).
     """
-    settings = look.settings()
+    settings = transaction.settings()
     rule_id, *sides = rule
-    last = looking.last_pair(look)
-    found: list[Line] = []
-    indexed = rule_id is not None and bool(looking.indexed_users(look, rule_id, 0, 1))
+    last = details.last_pair(transaction)
+    found: list[ConcordanceRow] = []
+    indexed = rule_id is not None and bool(details.indexed_supporting_pairs(transaction, rule_id, 0, 1))
     until = time.monotonic() + SEARCH_SECONDS
     position = after
     while position < last:
         if indexed and rule_id is not None:
-            ids = looking.indexed_users(look, rule_id, position, _CANDIDATES)
+            ids = details.indexed_supporting_pairs(transaction, rule_id, position, _CANDIDATES)
             reached = ids[-1] if len(ids) == _CANDIDATES else last
-        elif TWO_SIDES in notation_of(settings.grammar).offers:
-            ids, reached = looking.likely_users(look, (sides[0], sides[1]), position, _CANDIDATES)
+        elif TWO_SIDES in find_notation(settings.grammar).offers:
+            ids, reached = details.likely_supporting_pairs(transaction, (sides[0], sides[1]), position, _CANDIDATES)
         else:
-            return Lines([], None, indexed, 0, last)
-        for row in pairs_by_id(look.connection, ids):
-            line = line_of(row, settings, sides[0], sides[1])
+            return ConcordancePage([], None, indexed, 0, last)
+        for row in pairs_by_id(transaction.connection, ids):
+            line = make_concordance_row(row, settings, sides[0], sides[1])
             if line is not None:
                 found.append(line)
                 if len(found) == limit:
-                    return Lines(found, row.id, indexed, row.id, last)
+                    return ConcordancePage(found, row.id, indexed, row.id, last)
         position = reached
         if time.monotonic() > until:
             break
-    return Lines(found, position if position < last else None, indexed, min(position, last), last)
+    return ConcordancePage(found, position if position < last else None, indexed, min(position, last), last)
 
 
-def line_of(row: PairRow, settings: Settings, source: str, target: str) -> Line | None:
+def make_concordance_row(row: PairRow, settings: Settings, source: str, target: str) -> ConcordanceRow | None:
     """Return the pair with the rule's word positions, or None if its derivation is unreadable or lacks the rule."""
     try:
-        uses = derivation_of(row, settings)
+        uses = read_derivation(row, settings)
     except SamplerError:
         return None
     mine = [use for use in uses if use.source == source and use.target == target]
     if not mine:
         return None
     places = {side: sorted(n for use in mine for n in own_words(use, uses, side)) for side in (SOURCE, TARGET)}
-    return Line(row.id, row.source, row.target, row.alignment, len(mine), places[SOURCE], places[TARGET])
+    return ConcordanceRow(row.id, row.source, row.target, row.alignment, len(mine), places[SOURCE], places[TARGET])

@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Chain, Means, OpenBatch, Sweep, SweepRequest
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, OpenBatch, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches, read_columns, withdraw
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
@@ -70,7 +70,7 @@ def holding_lease(
         keeper.join(_RELEASE_SECONDS)
 
 
-SECONDS_A_COMMIT = 180.0
+SECONDS_PER_COMMIT = 180.0
 """Longest time between two commits, in seconds, unless committing would exceed its share of the time."""
 _COMMIT_SHARE = 8
 LIKELIHOOD_EVERY = 10
@@ -112,11 +112,11 @@ class LearnOptions:
     likelihood_seconds: float = 0.0
     stop: Callable[[], bool] = field(default=lambda: False)
     blocks: Blocks | None = None
-    chain: Callable[[Store, Means], Chain] | None = None
+    chain: Callable[[Store, ChainConfig], Chain] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class PairBatch:
     """Pairs that can be opened together, by id."""
 
     ids: NDArray[np.int64]
@@ -130,10 +130,10 @@ class Learner(AbstractContextManager["Learner"]):
         self.store = store
         self.options = options or LearnOptions()
         self.settings = store.settings()
-        self.kind = kind_of(self.settings)
+        self.kind = find_kind(self.settings)
         self.course = self.kind.course(self.settings)
-        means = Means(self.options.threads or os.cpu_count() or 1, self.options.blocks)
-        self.chain = (self.options.chain or self.kind.chain)(store, means)
+        config = ChainConfig(self.options.threads or os.cpu_count() or 1, self.options.blocks)
+        self.chain = (self.options.chain or self.kind.chain)(store, config)
         self._measured_at = float("-inf")
         self._open_records: list[SweepRecord] = []
         self._last_commit = time.monotonic()
@@ -179,14 +179,14 @@ class Learner(AbstractContextManager["Learner"]):
         self.chain.enter(batch.loaded, batch.state, batch.committed)
         return batch
 
-    def lots(self, states: list[str], after_id: int = 0) -> Iterator["Lot"]:
+    def iterate_batches(self, states: list[str], after_id: int = 0) -> Iterator["PairBatch"]:
         """Yield lots of pairs in any of the states with ids above `after_id`, each as large as memory allows."""
         if self.chain.reads(self.store):
             for pairs in read_columns(self.store, states, after_id):
-                yield Lot(pairs.ids, partial(self._open_columns, pairs))
+                yield PairBatch(pairs.ids, partial(self._open_columns, pairs))
         else:
             for rows in read_batches(self.store, states, after_id):
-                yield Lot(np.array([row.id for row in rows], np.int64), partial(self.open, rows))
+                yield PairBatch(np.array([row.id for row in rows], np.int64), partial(self.open, rows))
 
     def _open_columns(self, pairs: PairColumns) -> OpenBatch:
         return self.chain.open(self.store, pairs) or self.open(self.store.pairs_by_id(pairs.ids.tolist()))
@@ -219,7 +219,7 @@ class Learner(AbstractContextManager["Learner"]):
         take = self.chain.sweep(batch.loaded)
         records, self._open_records = self._open_records, []
         last_commit = self._last_commit if records else time.monotonic()
-        wait = SECONDS_A_COMMIT
+        wait = SECONDS_PER_COMMIT
         ended = False
         while (active := batch.sweeps < until).any():
             records.append(self._take(take, batch, active))

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import OpenBatch
-from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.learner import Learner, LearnOptions, Lot, holding_lease
+from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.learner import Learner, LearnOptions, PairBatch, holding_lease
 from hierogram.daemon.learning.occurrences import index_occurrences
 from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
-from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING, LearningRun
 from hierogram.storage.store import Store
 
@@ -50,7 +50,7 @@ def rekey(store: Store) -> None:
     with store.snapshot() as snapshot:
         rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
     settings = store.settings()
-    key = kind_of(settings).key
+    key = find_kind(settings).key
     salt = settings.key_salt
     keys: dict[tuple[int, int], int] = {}
     while len(keys) < len(rules) or salt == settings.key_salt:
@@ -67,10 +67,10 @@ averaged; with the default burn-in 100 sweeps in total [CFGŠ14 §5.4.2].
 ALIGNED = [WAITING, SAMPLING, SETTLED]
 """States of pairs that have an alignment."""
 
-_MOST_SALTS = 8
+_MAX_SALTS = 8
 
 
-def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
+def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun | None:
     """Return the interrupted run if `learn` would continue it: it has the same number of `sweeps` (None: any number).
 
     A run whose sweeps are complete only needs to be reported. If new pairs have arrived since, that run is over.
@@ -79,17 +79,17 @@ def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | No
     if run is None or sweeps not in (None, run.sweeps):
         return None
     # A run of the burn-in alone has no sweep that could show whether pairs arrived after it.
-    over = run.sweeps and run.at_its_end and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
+    over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if over else run
 
 
-def take_up_run(store: Store, sweeps: int | None = None) -> LearningRun:
+def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
     """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: the default).
 
     A caller that aligns first calls this before aligning, so that an interruption leaves the number of sweeps on
     record. Raises `StoreHeldError` if another process writes this store's grammar.
     """
-    return run_to_continue(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
+    return find_interrupted_run(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
 
 
 def learn(
@@ -109,13 +109,13 @@ def learn(
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         withdraw_requested(store)
-        run = take_up_run(store, sweeps)
-        for attempt in range(_MOST_SALTS + 1):
+        run = resume_or_start_run(store, sweeps)
+        for attempt in range(_MAX_SALTS + 1):
             try:
                 done = _learn(store, run, options, started)
                 break
             except (StoredKeyCollisionError, KeyCollisionError):
-                if attempt == _MOST_SALTS:
+                if attempt == _MAX_SALTS:
                     raise
                 rekey(store)
                 run = store.unfinished_run() or run
@@ -129,7 +129,7 @@ def learn(
 
 def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started: float) -> LearnReport:
     with Learner(store, options) as learner:
-        work = _Work(learner, run)
+        work = _RunSteps(learner, run)
         finished = work.burn_in()
         burn_in = learner.sweeps
         finished = finished and work.go_on()
@@ -151,7 +151,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         )
 
 
-class _Work:
+class _RunSteps:
     """Remaining steps of a run, derived from the store and the run's record after any interruption.
 
     The methods return False if they were asked to stop.
@@ -170,7 +170,7 @@ class _Work:
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
         burn_in = self._learner.course.burn_in
-        for lot in self._learner.lots([WAITING, SAMPLING]):
+        for lot in self._learner.iterate_batches([WAITING, SAMPLING]):
             batch = self._open(lot)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
             more = len(lot.ids) == self.pairs and self._run.done < self._run.sweeps
@@ -187,7 +187,7 @@ class _Work:
         while self._run.done < self._run.sweeps:
             left = self._run.sweeps - self._run.done
             a_round = min(self._learner.settings.round_sweeps, left)
-            for lot in self._learner.lots(ALIGNED, self._run.after_id):
+            for lot in self._learner.iterate_batches(ALIGNED, self._run.after_id):
                 whole = len(lot.ids) == self.pairs
                 batch = self._open(lot)
                 until = batch.sweeps + (left if whole else a_round) - self._run.within
@@ -200,7 +200,7 @@ class _Work:
         self._store.save_run(self._run)
         if self.before is None:
             # There was nothing to sweep over.
-            for lot in self._learner.lots(ALIGNED):
+            for lot in self._learner.iterate_batches(ALIGNED):
                 self._open(lot)
                 break
         return True
@@ -212,7 +212,7 @@ class _Work:
             self._run._replace(done=self._run.done + within, within=0) if whole else self._run._replace(within=within)
         )
 
-    def _open(self, lot: Lot) -> OpenBatch:
+    def _open(self, lot: PairBatch) -> OpenBatch:
         """Return the pairs in memory; reuse the open batch if it holds the same pairs."""
         if self._batch is None or not np.array_equal(self._batch.ids, lot.ids):
             self._batch = None

@@ -12,7 +12,7 @@ import numpy as np
 from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.storage.store import Store
 
-_PAIRS_A_TRANSACTION = 2_000
+_PAIRS_PER_TRANSACTION = 2_000
 _PAIRS_AT_ONCE = 500
 """Number of pairs between two checks of the clock in a turn."""
 
@@ -26,7 +26,7 @@ def index_occurrences(
     """
     indexed = after = 0
     while not stop():
-        found = _index_some(store, after, _PAIRS_A_TRANSACTION)
+        found = _index_some(store, after, _PAIRS_PER_TRANSACTION)
         if found is None:
             break
         after = found[0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import Name, RulesOfPart, recounted
+from hierogram.daemon.learning.verifying import Name, RulePart, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
@@ -19,19 +19,18 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 
 @dataclass(slots=True)
 class RepairReport:
-    """Numbers of repaired items. `begun_anew`: ids of pairs that lost their derivation or samples. `aligned_again`: ids
-    of pairs that lost their alignment.
+    """Numbers of repaired items.
 
-    `put_back`: pairs that had been set aside. `going_on`: pairs that had a derivation but
-    were marked as waiting. `resampled`:
-    pairs whose last sampling time was unknown. `totals`: corrected totals of the
-    store, before and after. `left`: remaining problems that cannot be repaired.
+    `reset_pairs`: ids of pairs that lost their derivation or samples. `aligned_again`: ids of pairs that lost their
+    alignment. `put_back`: pairs that had been set aside. `resumed_pairs`: pairs with a derivation that were marked as
+    waiting. `resampled`: pairs whose last sampling time was unknown. `totals`: corrected totals of the store, before
+    and after. `remaining_problems`: problems that cannot be repaired.
     """
 
-    begun_anew: list[int] = field(default_factory=list)
+    reset_pairs: list[int] = field(default_factory=list)
     aligned_again: list[int] = field(default_factory=list)
     put_back: int = 0
-    going_on: int = 0
+    resumed_pairs: int = 0
     resampled: int = 0
     rules_corrected: int = 0
     rules_added: int = 0
@@ -43,12 +42,12 @@ class RepairReport:
     rule_keys: int = 0
     corpora_and_batches: int = 0
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    remaining_problems: list[str] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
         """Whether the repair changed anything."""
-        return any(getattr(self, name) for name in self.__slots__ if name != "left")
+        return any(getattr(self, name) for name in self.__slots__ if name != "remaining_problems")
 
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
@@ -60,9 +59,9 @@ def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> R
     """
     done = RepairReport()
     with store.snapshot() as snapshot:
-        done.left = snapshot.file_damage()
+        done.remaining_problems = snapshot.file_damage()
     # A file that is partly unreadable cannot be written to either.
-    if not done.left:
+    if not done.remaining_problems:
         with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
             _repair(repairs, snapshot, done, report)
     return done
@@ -70,8 +69,8 @@ def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> R
 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> None:
     done.put_back = repairs.put_back()
-    lost, done.going_on, done.resampled = repairs.repair_states()
-    done.begun_anew = lost
+    lost, done.resumed_pairs, done.resampled = repairs.repair_states()
+    done.reset_pairs = lost
     left_out = _repair_counts(repairs, snapshot, done, report)
     if left_out is None:
         # The recount included pairs whose alignments are deleted now.
@@ -79,7 +78,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Ste
     assert left_out is not None
     done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
     done.corpora_and_batches, done.totals = repairs.repair_totals(left_out)
-    done.left += repairs.problems()
+    done.remaining_problems += repairs.problems()
 
 
 def _repair_counts(
@@ -89,7 +88,7 @@ def _repair_counts(
 
     Returns None if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
     """
-    with recounted(snapshot, report) as recount:
+    with open_recount(snapshot, report) as recount:
         links = [fault.pair_id for fault in recount.damaged_links]
         alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
         if links or alignments:
@@ -97,22 +96,22 @@ def _repair_counts(
             repairs.align_again(alignments)
             return None
         for stored in snapshot.rule_ranges():
-            recount.hear_rules(stored)
+            recount.add_stored_rules(stored)
         unreadable = [fault.pair_id for fault in recount.faults if fault.part == DERIVATION]
-        repairs.begin_again(unreadable)
-        done.begun_anew = sorted({*done.begun_anew, *unreadable})
-        done.left = [str(fault) for fault in recount.faults if fault.part == TEXTS]
+        repairs.restart(unreadable)
+        done.reset_pairs = sorted({*done.reset_pairs, *unreadable})
+        done.remaining_problems = [str(fault) for fault in recount.faults if fault.part == TEXTS]
         for part in recount.rule_parts():
-            done.left += _repair_rules(repairs, part, done)
-        done.left += recount.unreadable_links
+            done.remaining_problems += _repair_rules(repairs, part, done)
+        done.remaining_problems += recount.unreadable_links
         if not recount.unreadable_links:
             for differing in recount.link_parts():
                 done.aligner_counts += len(differing)
-                repairs.repair_aligner(_change_of(differing))
+                repairs.repair_aligner(_count_difference(differing))
         return recount.left_out
 
 
-def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> list[str]:
+def _repair_rules(repairs: Repair, part: RulePart, done: RepairReport) -> list[str]:
     """Replace the stored rules of a part with the recounted rules; return descriptions of irreparable problems."""
     if part.shared:
         return list(part.shared.values())
@@ -127,7 +126,7 @@ def _repair_rules(repairs: Repair, part: RulesOfPart, done: RepairReport) -> lis
     return []
 
 
-def _change_of(links: dict[Name, tuple[int, int]]) -> AlignerChange:
+def _count_difference(links: dict[Name, tuple[int, int]]) -> AlignerChange:
     """Return the difference between counted and stored aligner counts."""
     lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)

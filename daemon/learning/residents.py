@@ -7,22 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Averages, Chain, Drawn, Loaded, State
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.kind import Averages, Chain, LoadedBatch, State, StoredSamples
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.kinds.stored import load_stored
-from hierogram.daemon.learning.stored_links import withdrawal_of
-from hierogram.daemon.prefetch import ahead
-from hierogram.samplers.counts.texts import taken, text_order
-from hierogram.samplers.grammar.columns import Blobs, no_blobs, part_of
+from hierogram.daemon.learning.stored_links import make_withdrawal
+from hierogram.daemon.prefetch import prefetch
+from hierogram.samplers.counts.texts import take_texts, text_order
+from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
 from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairColumns, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.store import Store
 
-_WORDS_A_BATCH = 4_000_000
-_PAIRS_A_READ = 5_000
-_PAIRS_AT_A_TIME = 1 << 18
+_WORDS_PER_BATCH = 4_000_000
+_PAIRS_PER_READ = 5_000
+_PAIRS_AT_PER_TIME = 1 << 18
 """Number of pairs whose columns are read together."""
-_PAIRS_A_COMMIT = 2_048
+_PAIRS_PER_COMMIT = 2_048
 _SMALLER_AT_FIRST = 2
 """The first part of a commit, during which nothing else is written, is smaller than the other parts by this factor."""
 
@@ -35,7 +35,7 @@ class ResidentBatch:
     """
 
     rows: list[PairRow]
-    loaded: Loaded
+    loaded: LoadedBatch
     state: State
     sweeps: NDArray[np.int64]
     committed_state: State | None
@@ -76,16 +76,18 @@ class ResidentBatch:
         records, the parameters of a tree grammar's `labels`, and the progress of the `run`.
         """
         averages = self.written_averages()
-        with closing(ahead(self.parts(averages, _PAIRS_A_COMMIT, -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)))) as parts:
+        with closing(
+            prefetch(self.parts(averages, _PAIRS_PER_COMMIT, -(-_PAIRS_PER_COMMIT // _SMALLER_AT_FIRST)))
+        ) as parts:
             store.commit(parts, records, labels, run)
-        self.note_committed(averages)
+        self.mark_committed(averages)
 
     def written_averages(self) -> Blobs:
         """Return the averages of the pairs in the store's format."""
         known = self.present_averages
         return self.committed_averages if known is None else self.loaded.write_averages(known)
 
-    def note_committed(self, averages: Blobs) -> None:
+    def mark_committed(self, averages: Blobs) -> None:
         """Record the current state, with these averages, as committed."""
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
@@ -96,7 +98,7 @@ class ResidentBatch:
         """Yield the parts of a commit, `at_first` pairs and then `most`
         pairs each: pair updates and the resulting changes of rule counts.
         """
-        course = kind_of(self.settings).course(self.settings)
+        course = find_kind(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         states = self.loaded.encode(self.state)
         after = self.loaded.trees(self.state)
@@ -109,32 +111,32 @@ class ResidentBatch:
             some = most
             updates = PairUpdates(
                 ids[first:last],
-                part_of(states, first, last),
-                part_of(averages, first, last),
+                slice_blobs(states, first, last),
+                slice_blobs(averages, first, last),
                 self.sweeps[first:last] >= course.burn_in,
                 stages[first:last],
                 self.sweeps[first:last],
                 self.committed_sweeps[first:last],
             )
             old = None if before is None else self._committed(before, first, last)
-            new = Drawn(part_of(after, first, last), part_of(averages, first, last))
+            new = StoredSamples(slice_blobs(after, first, last), slice_blobs(averages, first, last))
             rules = self.loaded.rule_deltas(old, new, self.settings, first)
             # Sort by text, so that rules that are queried together are stored together and the index of sources grows
             # in order.
             order = text_order(rules.sources, rules.keys)
-            yield updates, rules.at(order, taken(rules.sources, order), taken(rules.targets, order))
+            yield updates, rules.at(order, take_texts(rules.sources, order), take_texts(rules.targets, order))
 
-    def leaving(self) -> RuleDeltas:
+    def removal_deltas(self) -> RuleDeltas:
         """Return the changes of rule counts when all pairs leave the store, as last committed."""
         if self.committed_state is None:
             return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)
         return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
 
-    def _committed(self, trees: Blobs, first: int, last: int) -> Drawn:
+    def _committed(self, trees: Blobs, first: int, last: int) -> StoredSamples:
         """Return the last committed derivations of some pairs; `trees` contains those of all pairs."""
-        records = part_of(self.committed_averages, first, last)
-        return Drawn(part_of(trees, first, last), records, self.committed[first:last])
+        records = slice_blobs(self.committed_averages, first, last)
+        return StoredSamples(slice_blobs(trees, first, last), records, self.committed[first:last])
 
 
 def read_batches(
@@ -144,20 +146,20 @@ def read_batches(
     store's kind of grammar needs all pairs together, yield all pairs in any state as one batch. If `sound`, pairs that
     are set aside are left out.
     """
-    whole = kind_of(store.settings()).whole
+    whole = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []
     words = 0
     after = 0 if whole else after_id
     while True:
-        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=None if whole else states, sound=sound)
+        rows = store.pairs(after_id=after, limit=_PAIRS_PER_READ, states=None if whole else states, sound=sound)
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
-            if batch and not whole and words + size > _WORDS_A_BATCH:
+            if batch and not whole and words + size > _WORDS_PER_BATCH:
                 yield batch
                 batch, words = [], 0
             batch.append(row)
             words += size
-        if len(rows) < _PAIRS_A_READ:
+        if len(rows) < _PAIRS_PER_READ:
             break
         after = rows[-1].id
     if batch:
@@ -167,26 +169,26 @@ def read_batches(
 def read_columns(store: Store, states: list[str], after_id: int = 0) -> Iterator[PairColumns]:
     """Yield the same batches as `read_batches`, without texts and derivations."""
     after = after_id
-    while len((found := store.pair_columns(after, _PAIRS_AT_A_TIME, states)).ids):
-        while int(found.words.sum()) <= _WORDS_A_BATCH:
-            more = store.pair_columns(int(found.ids[-1]), _PAIRS_AT_A_TIME, states)
+    while len((found := store.pair_columns(after, _PAIRS_AT_PER_TIME, states)).ids):
+        while int(found.words.sum()) <= _WORDS_PER_BATCH:
+            more = store.pair_columns(int(found.ids[-1]), _PAIRS_AT_PER_TIME, states)
             if not len(more.ids):
                 break
             found = PairColumns(*map(np.concatenate, zip(found, more, strict=True)))
-        size = max(1, int(np.searchsorted(np.cumsum(found.words), _WORDS_A_BATCH, "right")))
+        size = max(1, int(np.searchsorted(np.cumsum(found.words), _WORDS_PER_BATCH, "right")))
         yield PairColumns(*(column[:size] for column in found))
         after = int(found.ids[size - 1])
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RealignedPairs:
     """Pairs whose alignment, and so their forest, has changed: with their old and their new derivations."""
 
     before: ResidentBatch
     after: ResidentBatch
 
     @classmethod
-    def of(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "Rebuilt":
+    def of(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
         """Load pairs, which all have a derivation, with new alignments by id."""
         fresh = [
             row._replace(
@@ -209,7 +211,7 @@ class Rebuilt:
         return PairUpdates(
             ids=np.array([row.id for row in rows], np.int64),
             states=self.after.loaded.encode(self.after.state),
-            averages=no_blobs(size),
+            averages=empty_blobs(size),
             burned_in=np.zeros(size, np.bool_),
             stages=np.ones(size, np.int64),
             sweeps=np.zeros(size, np.int64),
@@ -219,8 +221,8 @@ class Rebuilt:
     def deltas(self) -> RuleDeltas:
         """Return the changes of rule counts: remove the old derivations and their averages, add the new derivations."""
         loaded, settings = self.after.loaded, self.after.settings
-        begun = Drawn(loaded.trees(self.after.state), no_blobs(loaded.size))
-        return join_deltas([self.before.leaving(), loaded.rule_deltas(None, begun, settings)])
+        begun = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.size))
+        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, begun, settings)])
 
     def change(self, chain: Chain) -> None:
         """Apply the changes to a chain's counts."""
@@ -228,7 +230,7 @@ class Rebuilt:
         chain.change(self.after.loaded, self.after.state, 1)
 
 
-PAIRS_A_TRANSACTION = 2_000
+PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
@@ -238,30 +240,30 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
     """
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.of(derived, settings) if derived else None
-    store.withdraw(rows, batch.leaving() if batch else None, withdrawal_of(store, [row.id for row in rows]))
+    store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
     return batch
 
 
-def in_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     """Yield the ids in groups that are removed in one transaction."""
-    for first in range(0, len(ids), PAIRS_A_TRANSACTION):
-        yield ids[first : first + PAIRS_A_TRANSACTION]
+    for first in range(0, len(ids), PAIRS_PER_TRANSACTION):
+        yield ids[first : first + PAIRS_PER_TRANSACTION]
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
     """Remove the pairs with these ids from a store that has no other writer; return the number that existed."""
     settings = store.settings()
     withdrawn = 0
-    for done, some in enumerate(in_transactions(ids)):
+    for done, some in enumerate(split_transactions(ids)):
         rows = store.pairs_by_id(some)
         withdraw(store, rows, settings)
         withdrawn += len(rows)
-        report(done * PAIRS_A_TRANSACTION + len(some))
+        report(done * PAIRS_PER_TRANSACTION + len(some))
     return withdrawn
 
 
 def withdraw_requested(store: Store) -> None:
     """Remove the pairs whose withdrawal was requested while no learner was running."""
     settings = store.settings()
-    while ids := store.pending_withdrawals(PAIRS_A_TRANSACTION):
+    while ids := store.pending_withdrawals(PAIRS_PER_TRANSACTION):
         withdraw(store, store.pairs_by_id(ids), settings)

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
-from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stems_of
-from hierogram.samplers.alignment.chain import MOST_FERTILITY, first_width, jump_events
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stem_side
+from hierogram.samplers.alignment.chain import MAX_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     BothCounts,
     LearnedCounts,
     PriorCounts,
-    counts_of_links,
+    count_direction_links,
 )
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, WordCounts
@@ -37,13 +37,13 @@ Names = tuple[list[str], list[str]]
 """Names of both sides' words or stems, by number. The last entry is the null word."""
 
 
-def units_of(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+def words_and_stems(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
     """Return both sides as words and as stems."""
-    return (source, target), (stems_of(source), stems_of(target))
+    return (source, target), (stem_side(source), stem_side(target))
 
 
-def names_of(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Names, Names]:
-    """Return the names of both sides' words and stems, given the result of `units_of`."""
+def unit_names(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Names, Names]:
+    """Return the names of both sides' words and stems, given the result of `words_and_stems`."""
     return _names(words, _WORD), _names(stems, _STEM)
 
 
@@ -52,7 +52,7 @@ def _names(sides: tuple[Side, Side], ending: str) -> Names:
     return one, other
 
 
-_UNCOUNTED = (0,) * (MOST_FERTILITY + 2)
+_UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
 
 
 class NamedCounts:
@@ -67,11 +67,11 @@ class NamedCounts:
         self._words: tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]] = ({}, {})
         for side, word, *of_word in counts.words:
             self._words[side == SIDES[1]][word] = of_word
-        self._jumps = np.zeros((len(DIRECTIONS), 2 * MOST_EVENTS + 1), np.int64)
+        self._jumps = np.zeros((len(DIRECTIONS), 2 * MAX_EVENTS + 1), np.int64)
         if counts.jumps:
             directions, widths, jumps = zip(*counts.jumps, strict=True)
             backward_ones = np.array([direction == DIRECTIONS[1] for direction in directions])
-            self._jumps[backward_ones.astype(np.int64), jump_events(np.array(widths)) + MOST_EVENTS] = jumps
+            self._jumps[backward_ones.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
         """Return the counts among the given words and among the given stems, by number.
@@ -125,18 +125,18 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 def _is_stored_width(width: int) -> bool:
     """Return whether the width is the first one of an event that the aligner's arrays contain."""
     event = int(jump_events(np.array([width]))[0])
-    return abs(event) <= MOST_EVENTS and first_width(event) == width
+    return abs(event) <= MAX_EVENTS and first_width(event) == width
 
 
 def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
     """Add the counts of words and stems, in both directions, to a change of the store."""
-    for both, names in zip(learned, names_of(*units_of(source, target)), strict=True):
+    for both, names in zip(learned, unit_names(*words_and_stems(source, target)), strict=True):
         _enter_unit(change, both, names)
     # Words and stems have the same links, and so the same jumps.
     for direction, way in zip(DIRECTIONS, learned[0], strict=True):
         events = np.flatnonzero(way.jumps)
         change.jumps += [
-            (direction, first_width(event - MOST_EVENTS), count)
+            (direction, first_width(event - MAX_EVENTS), count)
             for event, count in zip(events.tolist(), way.jumps[events].tolist(), strict=True)
         ]
 
@@ -150,7 +150,7 @@ def _enter_unit(change: AlignerChange, both: BothCounts, words: Names) -> None:
         lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
     change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
     for k, way in enumerate(both):
-        table = np.zeros((len(words[k]), MOST_FERTILITY + 2), np.int64)
+        table = np.zeros((len(words[k]), MAX_FERTILITY + 2), np.int64)
         table[:, 0] = way.links
         table[:-1, 1:] = way.fertility
         changed = np.flatnonzero(table.any(axis=1))
@@ -184,13 +184,13 @@ class LinkedTexts(NamedTuple):
     def of_sides(cls, source: Side, target: Side) -> "LinkedTexts":
         """Return both directions between the sides."""
         words, stems = (
-            (make_direction(other, one), make_direction(one, other)) for one, other in units_of(source, target)
+            (make_direction(other, one), make_direction(one, other)) for one, other in words_and_stems(source, target)
         )
         return cls(source, target, (words, stems))
 
     def counts(self, links: Links, weight: NDArray[np.int64]) -> LearnedCounts:
         """Return the counts of both directions' links, with the pairs weighted."""
-        of_words, of_stems = (_counts_of(both, links, weight) for both in self.units)
+        of_words, of_stems = (_count_links(both, links, weight) for both in self.units)
         return of_words, of_stems
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
@@ -202,9 +202,9 @@ class LinkedTexts(NamedTuple):
         return list(zip(columns[0], columns[1], strict=True))
 
 
-def _counts_of(both: tuple[Direction, Direction], links: Links, weight: NDArray[np.int64]) -> BothCounts:
+def _count_links(both: tuple[Direction, Direction], links: Links, weight: NDArray[np.int64]) -> BothCounts:
     forward, backward = (
-        counts_of_links(direction.sides, of_direction, weight, len(direction.conditioning.vocabulary))
+        count_direction_links(direction.sides, of_direction, weight, len(direction.conditioning.vocabulary))
         for direction, of_direction in zip(both, links, strict=True)
     )
     return forward, backward
@@ -272,7 +272,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
     return bool((source <= last_source).all() and (target <= last_target).all())
 
 
-def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
+def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
     """Return the aligner change that removes the pairs, for the transaction that deletes them."""
     rows = store.links_by_id(ids)
     change = AlignerChange(withdrawn=[row.id for row in rows])

@@ -18,25 +18,25 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_stored
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
-from hierogram.daemon.prefetch import made_in_threads
+from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Steps
-from hierogram.samplers.counts.texts import same_texts, taken
+from hierogram.samplers.counts.texts import same_texts, take_texts
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
-from hierogram.samplers.grammar.keys import Matches, first_of_each_key, match_keys
-from hierogram.storage.checks.spill import SLICES, Spill, parts
+from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
+from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, Settings, WordCounts
 from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules
 from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
 
-_PAIRS_A_READ = 2_000
-_LINKS_A_READ = 5_000
+_PAIRS_PER_READ = 2_000
+_LINKS_PER_READ = 5_000
 """Number of pairs whose links are read together, and reported together if they are unreadable."""
 _RULES_AT_ONCE = 300_000
 """Number of rule rows that are compared together: stored rows plus recounted rows."""
 _COUNTS_AT_ONCE = 100_000
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 
 Name = tuple[str, str, object]
 """Name of an aligner count."""
@@ -63,7 +63,7 @@ class VerifyReport:
     human_links: int = 0
 
 
-def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Damage]]:
+def _recount_readable(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Damage]]:
     """Count rules; if pairs are damaged, report each of them and count the others."""
     try:
         return [load_stored(rows, settings).rules(settings)], []
@@ -90,7 +90,7 @@ _LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_COUNTS_OF_WOR
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
 
-class SetAside(NamedTuple):
+class SpilledRules(NamedTuple):
     """Rules in the form of `Spill`: by slices, with their sides."""
 
     slices: NDArray[np.int64]
@@ -99,17 +99,19 @@ class SetAside(NamedTuple):
     targets: Blobs
 
 
-def _set_aside(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SetAside:
+def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
     slices = (rules.keys[:, 1] >> _SHIFT).astype(np.int64)
     order = np.argsort(slices, kind="stable")
     rows = np.empty(len(order), _RULE)
     rows["number"] = numbers[order]
     for name in _COLUMNS:
         rows[name] = getattr(rules, name)[order]
-    return SetAside(slices[order], rows, *(Blobs(*taken(side, order)) for side in (rules.sources, rules.targets)))
+    return SpilledRules(
+        slices[order], rows, *(Blobs(*take_texts(side, order)) for side in (rules.sources, rules.targets))
+    )
 
 
-def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
+def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
     """Return the rules of some slices, with their numbers as ids."""
     rows, sides = spill.read(first, last)
     columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
@@ -118,7 +120,7 @@ def _taken_up(spill: Spill, first: int, last: int) -> StoredRules:
 
 
 @dataclass(frozen=True, slots=True)
-class RulesOfPart:
+class RulePart:
     """Stored and recounted rules of one part of the keys.
 
     `rows` int64[n]: first row of each recounted rule, which has the total counts. `numbers`: indices of the rows among
@@ -166,19 +168,19 @@ class Recount:
     unreadable_links: list[str] = field(default_factory=list)
     damaged_links: list[Damage] = field(default_factory=list)
 
-    def hear_rules(self, stored: StoredRules) -> None:
+    def add_stored_rules(self, stored: StoredRules) -> None:
         """Add some of the stored rules."""
         self.rules += len(stored.ids)
         self.rule_tokens += int(stored.rules.counts.sum())
         self.expected_tokens += float(stored.rules.expected_uses.sum())
-        self._stored.add(*_set_aside(stored.rules, stored.ids))
+        self._stored.add(*_to_spilled(stored.rules, stored.ids))
 
-    def rule_parts(self) -> Iterator[RulesOfPart]:
+    def rule_parts(self) -> Iterator[RulePart]:
         """Yield all rules, one part of the keys at a time."""
-        for first, last in parts([self._stored, self._counted], _RULES_AT_ONCE):
-            met = _taken_up(self._counted, first, last)
+        for first, last in slice_ranges([self._stored, self._counted], _RULES_AT_ONCE):
+            met = _from_spilled(self._counted, first, last)
             counted, numbers = met.rules, met.ids
-            firsts = first_of_each_key(counted.keys)
+            firsts = first_rows_by_key(counted.keys)
             later = np.flatnonzero(firsts != np.arange(len(firsts)))
             same = same_texts(counted.sources, later, counted.sources, firsts[later])
             same &= same_texts(counted.targets, later, counted.targets, firsts[later])
@@ -187,12 +189,12 @@ class Recount:
                 for row in later[~same].tolist()
             }
             rows = np.flatnonzero(firsts == np.arange(len(firsts)))
-            stored = _taken_up(self._stored, first, last)
-            yield RulesOfPart(stored, counted.added_up(firsts), numbers, rows, shared)
+            stored = _from_spilled(self._stored, first, last)
+            yield RulePart(stored, counted.added_up(firsts), numbers, rows, shared)
 
     def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
-        for first, last in parts([self._links], _COUNTS_AT_ONCE):
+        for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
             places: dict[bytes, int] = {}
             of_row = np.array([places.setdefault(name, len(places)) for name in split_blobs(texts)], np.int64)
@@ -203,12 +205,12 @@ class Recount:
             differing: dict[Name, tuple[int, int]] = {}
             for place, column in np.argwhere(stored != counted).tolist():
                 here, there = int(stored[place, column]), int(counted[place, column])
-                differing[_name_of(keys[place], column)] = here, there
+                differing[_describe_count(keys[place], column)] = here, there
             yield differing
 
 
 @contextmanager
-def recounted(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Recount]:
+def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Recount]:
     """Recount everything; `report` receives pairs done and in total.
 
     The caller must pass the stored rules to the recount before comparing them.
@@ -225,12 +227,12 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
     total = sum(snapshot.status().pairs.values())
     met = 0
 
-    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SetAside, tuple[float, ...]]], list[Damage]]:
-        found, faults = _recount_soundly(rows, settings)
-        return len(rows), [(_set_aside(one, np.arange(len(one))), one.left_out) for one in found], faults
+    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SpilledRules, tuple[float, ...]]], list[Damage]]:
+        found, faults = _recount_readable(rows, settings)
+        return len(rows), [(_to_spilled(one, np.arange(len(one))), one.left_out) for one in found], faults
 
-    for pairs, found, faults in made_in_threads(
-        snapshot.iterate_derivations(_PAIRS_A_READ), count, os.cpu_count() or 1
+    for pairs, found, faults in map_in_threads(
+        snapshot.iterate_derivations(_PAIRS_PER_READ), count, os.cpu_count() or 1
     ):
         for aside, left_out in found:
             aside.rows["number"] += met
@@ -241,20 +243,20 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
         recount.pairs += pairs
         if report:
             report(recount.pairs, total)
-    for waiting in snapshot.iterate_waiting(_PAIRS_A_READ):
+    for waiting in snapshot.iterate_waiting(_PAIRS_PER_READ):
         recount.faults += find_damage(waiting, settings)
 
 
 def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
-    for rows in snapshot.iterate_links(_LINKS_A_READ):
+    for rows in snapshot.iterate_links(_LINKS_PER_READ):
         try:
             change = _count_sound_links(rows, recount.damaged_links)
         except UNREADABLE as error:
             recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: the links cannot be read: {error}")
             continue
-        _set_counts_aside(links, change, stored=False)
+        _spill_counts(links, change, stored=False)
     for counts in snapshot.aligner_counts():
-        _set_counts_aside(links, counts, stored=True)
+        _spill_counts(links, counts, stored=True)
 
 
 def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerChange:
@@ -271,7 +273,7 @@ def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerCha
     return change
 
 
-def _set_counts_aside(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
+def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
     keys = [f"{_LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
     keys += [f"{row.side}\0{row.word}" for row in counts.words]
     keys += [f"{_JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
@@ -288,7 +290,7 @@ def _set_counts_aside(links: Spill, counts: AlignerChange | AlignerCounts, *, st
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
 
 
-def _name_of(key: bytes, column: int) -> Name:
+def _describe_count(key: bytes, column: int) -> Name:
     table, first, *second = key.decode().split("\0")
     if table == _LEXICON:
         return (*DIRECTIONS, "")[column], first, second[0]
@@ -311,10 +313,10 @@ class _Problems:
     def add(self, kind: int, places: Sequence[Any], told: Callable[[int], str]) -> None:
         """Add problems of a kind at these places; `told` returns the description of problem k."""
         self.number += len(places)
-        first = nsmallest(_MOST_PROBLEMS, range(len(places)), key=places.__getitem__)
+        first = nsmallest(_MAX_PROBLEMS, range(len(places)), key=places.__getitem__)
         self._first += [(kind, places[k], told(k)) for k in first]
         self._first.sort(key=lambda problem: problem[:2])
-        del self._first[_MOST_PROBLEMS:]
+        del self._first[_MAX_PROBLEMS:]
 
     def add_all(self, kind: int, lines: Sequence[str]) -> None:
         """Add problems of a kind, in their order."""
@@ -329,7 +331,7 @@ _TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MI
 """Kinds of problems, in reporting order."""
 
 
-def _compare(part: RulesOfPart, problems: _Problems) -> None:
+def _compare(part: RulePart, problems: _Problems) -> None:
     """Compare every column of the stored rules with the recount."""
     ids, rules, counted = part.stored.ids, part.stored.rules, part.counted
     matches = part.matches()
@@ -383,7 +385,7 @@ def verify(store: Store, report: Steps | None = None) -> VerifyReport:
                 raise
         damage = checking.result()
     if damage:
-        first, more = damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:])
+        first, more = damage[:_MAX_PROBLEMS], len(damage[_MAX_PROBLEMS:])
         return VerifyReport(0, 0, 0, 0, problems=first, more_problems=more, damaged_file=True)
     return found
 
@@ -393,8 +395,8 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
     with store.snapshot() as snapshot:
         human_links = snapshot.count_human_links()
         left_out_stored = snapshot.left_out()
-        with recounted(snapshot, report) as recount:
-            problems.add_all(_TABLES, snapshot.table_problems(recount.hear_rules))
+        with open_recount(snapshot, report) as recount:
+            problems.add_all(_TABLES, snapshot.table_problems(recount.add_stored_rules))
             problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
             problems.add_all(_FAULTS, list(map(str, recount.faults)))
             for differing in recount.link_parts():

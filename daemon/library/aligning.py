@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
-from hierogram.daemon.text.texts import TextPipeline, pipeline_of
+from hierogram.daemon.text.texts import TextPipeline, make_pipeline
 
 if TYPE_CHECKING:
-    from hierogram.daemon.learning.alignment.aligning import Aligned
-    from hierogram.daemon.learning.alignment.requests import Request
+    from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
+    from hierogram.daemon.learning.alignment.requests import AlignOptions
     from hierogram.daemon.library.keywords import AlignKeywords
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -27,19 +27,19 @@ def align(
     priors: GrammarStore | None = None,
     tokenize: tuple[str, str] | None = None,
     tokenized: bool = False,
-    options: Request | None = None,
+    options: AlignOptions | None = None,
     progress: Steps | None = None,
     **chosen: Unpack[AlignKeywords],
-) -> Aligned:
+) -> AlignedCorpus:
     """Align sentences with their translations, line by line. Iteration over the result gives the links of each pair.
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
     counts of a store and divides text as the store does. `tokenize` divides text by the rules of two languages;
-    `tokenized` text stays as it is. Options are those of `Request`. Links count tokens from 0. The same input and seed
-    give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    `tokenized` text stays as it is. Options are those of `AlignOptions`. Links count tokens from 0. The same input and
+    seed give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
-    from hierogram.daemon.learning.alignment.requests import Request
+    from hierogram.daemon.learning.alignment.requests import AlignOptions
 
     texts = texts_of(priors, tokenize, tokenized)
     sources, targets = (
@@ -47,8 +47,8 @@ def align(
         for side, given in ((texts.source, source), (texts.target, target))
     )
     known = None if priors is None else _learned(priors)
-    found = align(sources, targets, options_of(Request, options, chosen), progress, known)
-    return found.in_words(sources, targets) if texts.joins else found
+    found = align(sources, targets, resolve_options(AlignOptions, options, chosen), progress, known)
+    return found.to_words(sources, targets) if texts.merges else found
 
 
 def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
@@ -56,8 +56,8 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
     if tokenized:
         if tokenize is not None:
             raise UsageError("--tokenize and --tokenized are mutually exclusive")
-        return pipeline_of({} if store is None else store.settings()).of_words()
-    return pipeline_of({} if store is None else store.settings(), tokenize=tokenize)
+        return make_pipeline({} if store is None else store.settings()).of_words()
+    return make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
 
 
 def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
@@ -71,10 +71,10 @@ def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
 
 def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
     """Return a function from the words of two sides to the counts of the store's aligner."""
-    from hierogram.daemon.learning.stored_links import NamedCounts, names_of, units_of
+    from hierogram.daemon.learning.stored_links import NamedCounts, unit_names, words_and_stems
 
     def learned(source: Side, target: Side) -> LearnedCounts:
-        names = names_of(*units_of(source, target))
+        names = unit_names(*words_and_stems(source, target))
         counts = NamedCounts(priors.store.aligner_counts(*names))
         known = priors.store.vocabulary_sizes()
         sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))

@@ -6,7 +6,7 @@ from hierogram.daemon.library.options import PathLike
 
 
 class AlignKeywords(TypedDict, total=False):
-    """Options of `align`, as `Request`."""
+    """Options of `align`, as `AlignOptions`."""
 
     model: str
     """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg

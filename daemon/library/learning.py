@@ -5,9 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from queue import SimpleQueue
 
-from hierogram.daemon.learning.alignment.incremental import AlignReport, LotWorkers, align_pending, correct_requested
+from hierogram.daemon.learning.alignment.incremental import (
+    AlignReport,
+    BatchWorkers,
+    align_pending,
+    apply_pending_corrections,
+)
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
-from hierogram.daemon.learning.learning import LearnReport, run_to_continue, take_up_run
+from hierogram.daemon.learning.learning import LearnReport, find_interrupted_run, resume_or_start_run
 from hierogram.daemon.learning.learning import learn as learn_all
 from hierogram.daemon.progress import Steps
 from hierogram.storage.records import LearningRun
@@ -56,22 +61,22 @@ class Learning:
         assert self.report is not None
         return self.report
 
-    def align(self, progress: Steps | None = None, workers: LotWorkers | None = None) -> AlignReport:
+    def align(self, progress: Steps | None = None, workers: BatchWorkers | None = None) -> AlignReport:
         """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
 
         `progress` is called with the numbers of done and of all pairs. The run is recorded before the first pair is
         aligned.
         """
         threads = self._options.threads
-        if run_to_continue(self._store, self._sweeps) is None:
-            self._begun = take_up_run(self._store, self._sweeps).id
+        if find_interrupted_run(self._store, self._sweeps) is None:
+            self._begun = resume_or_start_run(self._store, self._sweeps).id
         self.aligned = align_pending(self._store, threads, report=progress, workers=workers)
-        correct_requested(self._store, threads)
+        apply_pending_corrections(self._store, threads)
         return self.aligned
 
     def continued(self) -> LearningRun | None:
         """Return the interrupted run that `sample` would continue, or None."""
-        run = run_to_continue(self._store, self._sweeps)
+        run = find_interrupted_run(self._store, self._sweeps)
         return None if run is None or run.id == self._begun else run
 
     def sample(

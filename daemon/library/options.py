@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Declared, Option, OptionError, check
+from hierogram.storage.options import Option, OptionError, OptionField, check
 
 T = TypeVar("T")
 
 PathLike = str | Path
 
 
-def options_of(kind: type[T], options: T | None, chosen: Mapping[str, object]) -> T:
+def resolve_options(kind: type[T], options: T | None, chosen: Mapping[str, object]) -> T:
     """Return `options`, or the default ones, with the `chosen` fields replaced; raises `UsageError`."""
     return make_options(kind, chosen) if options is None else _validated(lambda: replace(options, **chosen))  # type: ignore[type-var]
 
@@ -23,8 +23,8 @@ def options_of(kind: type[T], options: T | None, chosen: Mapping[str, object]) -
 def make_options(kind: type[T], values: Mapping[str, object], named: Callable[[str], str] = str) -> T:
     """Return options with these values; raises `UsageError`, which calls an option `named(field)`."""
     declared: type = kind
-    if unknown := [name for name in values if name not in Declared.of(declared)]:
-        raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(Declared.of(declared))}")
+    if unknown := [name for name in values if name not in OptionField.of(declared)]:
+        raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")
     return _validated(lambda: kind(**values), named)
 
 
@@ -40,7 +40,7 @@ def _validated(make: Callable[[], T], named: Callable[[str], str] = str) -> T:
     return found
 
 
-def whole_number(name: str, number: object, least: int) -> int:
+def check_integer(name: str, number: object, least: int) -> int:
     """Return an integer argument, which may be of any integral type; raises `UsageError`."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
@@ -50,7 +50,7 @@ def whole_number(name: str, number: object, least: int) -> int:
     return found
 
 
-def a_text(name: str, value: object) -> str:
+def check_text(name: str, value: object) -> str:
     """Return a string argument; raises `UsageError`."""
     if not isinstance(value, str):
         raise UsageError(f"{name}: expected a string, got {value!r}")

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.evaluation import links_of
-from hierogram.daemon.learning.derivations import derivation_of, expected_rules
+from hierogram.daemon.learning.alignment.evaluation import parse_links
+from hierogram.daemon.learning.derivations import expected_rules, read_derivation
 from hierogram.daemon.learning.drawing import draw
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.browsing.search import Used
+from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
@@ -45,13 +45,13 @@ class StoredPair:
     @property
     def links(self) -> list[Link]:
         """Positions of linked words, from 0, sorted."""
-        return sorted(links_of(self._row.alignment))
+        return sorted(parse_links(self._row.alignment))
 
     def derivation(self) -> list[RuleUse]:
         """The rules of the present derivation, from the root; empty before the pair is sampled."""
-        return derivation_of(self._row, self._settings)
+        return read_derivation(self._row, self._settings)
 
-    def expected_rules(self) -> list[Used]:
+    def expected_rules(self) -> list[UsedRule]:
         """The rules with their expected uses in this pair, averaged over sweeps, most expected first."""
         return expected_rules(self._row, self._settings)
 

@@ -15,14 +15,14 @@ from typing import Self
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.kinds.kind import Course, Drawn, Means, State, SweepRequest
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.kind import ChainConfig, PairSchedules, State, StoredSamples, SweepRequest
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learning import DEFAULT_SWEEPS
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.library.tables import RuleTable, table_of_deltas
-from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs
-from hierogram.daemon.text.reading import AS_THE_STORE, Checks
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.daemon.library.tables import RuleTable, table_from_deltas
+from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
+from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
+from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
 from hierogram.storage.options import OptionError, check
@@ -56,7 +56,7 @@ class NothingKnown:
         self._rows = rows
 
     def settings(self) -> Settings:
-        """See `KnownCounts`."""
+        """See `InitialCounts`."""
         return self._settings
 
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -88,14 +88,14 @@ class SampledChain:
     manager that ends its threads. Not to be used from two threads at once.
     """
 
-    def __init__(self, rows: Sequence[PairRow], settings: Settings, course: Course, threads: int | None) -> None:
-        kind = kind_of(settings)
+    def __init__(self, rows: Sequence[PairRow], settings: Settings, course: PairSchedules, threads: int | None) -> None:
+        kind = find_kind(settings)
         self.settings = settings
         self.schedule = course
         self.trace: list[SweepRecord] = []
         self._batch = ResidentBatch.of(list(rows), settings)
-        means = Means(threads or os.cpu_count() or 1, course=course)
-        self._chain = kind.chain(NothingKnown(settings, rows), means)
+        config = ChainConfig(threads or os.cpu_count() or 1, course=course)
+        self._chain = kind.chain(NothingKnown(settings, rows), config)
         self._chain.enter(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 
@@ -137,8 +137,8 @@ class SampledChain:
     def rules(self) -> RuleTable:
         """Return the rules in use, the most used first; expected uses are means over the sweeps after the burn-in."""
         loaded, batch = self._batch.loaded, self._batch
-        drawn = Drawn(loaded.trees(batch.state), loaded.write_averages(batch.averages))
-        return table_of_deltas(loaded.rule_deltas(None, drawn, self.settings))
+        drawn = StoredSamples(loaded.trees(batch.state), loaded.write_averages(batch.averages))
+        return table_from_deltas(loaded.rule_deltas(None, drawn, self.settings))
 
     def close(self) -> None:
         """End the chain's threads."""
@@ -180,7 +180,7 @@ def sample(
     pairs: Iterable[GivenPair] | Frame,
     *,
     model: Prior = PitmanYor(),
-    schedule: Course | None = None,
+    schedule: PairSchedules | None = None,
     seed: int = 1,
     span_limit: int = 7,
     grammar: str = SYNCHRONOUS,
@@ -197,16 +197,16 @@ def sample(
         prior = {"model": PITMAN_YOR, **asdict(model)}
     else:
         prior = {"model": DIRICHLET, **asdict(model)}
-    settings = _checked(Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar}))
+    settings = _check_settings(Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar}))
     if schedule is not None:
         # A store of this schedule begins as its name says.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
-    course = kind_of(settings).course(settings) if schedule is None else schedule
+    course = find_kind(settings).course(settings) if schedule is None else schedule
     return SampledChain(_rows(pairs, settings), settings, course, threads)
 
 
-def _checked(settings: Settings) -> Settings:
+def _check_settings(settings: Settings) -> Settings:
     try:
         check(settings)
     except OptionError as error:
@@ -216,10 +216,10 @@ def _checked(settings: Settings) -> Settings:
 
 def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
     """Return the pairs as a store would number them; raises `InputError`."""
-    notation = notation_of(settings.grammar)
+    notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
         raise UsageError(notation.cannot("be sampled from pairs: create a store and add trees"))
-    checks = Checks(settings, AS_THE_STORE)
+    checks = InputValidator(settings, STORE_DEFAULTS)
     rows: list[PairRow] = []
     with closing(checks):
         for chunk in checks.chunks(GivenPairs(pairs)):

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import PathLike, a_text, make_options, options_of, whole_number, whole_numbers
+from hierogram.daemon.library.options import (
+    PathLike,
+    check_integer,
+    check_text,
+    make_options,
+    resolve_options,
+    whole_numbers,
+)
 from hierogram.daemon.progress import Phases, Steps
-from hierogram.daemon.text.entries import Entries
-from hierogram.daemon.text.given import Frame, GivenPair, GivenPairs, known_links
+from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
+from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.samplers.grammar.kinds import PARSES, Notation, notation_of
+from hierogram.samplers.grammar.kinds import PARSES, Notation, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
 from hierogram.storage.browsing import progress as of_store
@@ -27,7 +34,7 @@ from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import LARGEST_NUMBER
+from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
@@ -37,21 +44,21 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.exporting import Published
     from hierogram.daemon.exports.options import ExportOptions
     from hierogram.daemon.exports.publication import Manifest
-    from hierogram.daemon.learning.alignment.answering import AnsweringAligner
+    from hierogram.daemon.learning.alignment.text_aligner import TextAligner
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.repairing import RepairReport
     from hierogram.daemon.learning.verifying import VerifyReport
-    from hierogram.daemon.library.finding import FoundRules
     from hierogram.daemon.library.keywords import ExportKeywords, SettingsKeywords
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
+    from hierogram.daemon.library.rule_search import FoundRules
     from hierogram.daemon.library.synchronizing import Synchronized
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.reading import Input
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
-    from hierogram.storage.browsing.asking import Answered
+    from hierogram.storage.browsing.sql_runner import SpooledResult
     from hierogram.storage.records import SupportingPair
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
@@ -68,7 +75,7 @@ DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
 
 
-class Answer(NamedTuple):
+class SqlResult(NamedTuple):
     """Result of a SQL question: column names, rows, and whether the question has more rows."""
 
     columns: list[str]
@@ -76,7 +83,7 @@ class Answer(NamedTuple):
     more: bool
 
 
-class Glance(NamedTuple):
+class StoreSummary(NamedTuple):
     """Summary of a store that learns: size, unsettled pairs, sampling speed, newest rules."""
 
     store: str
@@ -98,7 +105,7 @@ class Withdrawn(NamedTuple):
     left_to: Claim | None
 
 
-def settings_of(chosen: Mapping[str, object]) -> Settings:
+def make_settings(chosen: Mapping[str, object]) -> Settings:
     """Return the settings of a new store: the chosen ones, and defaults for the others.
 
     A Dirichlet process gets the schedule `annealed` from T = 10 over 280 sweeps, unless `chosen` says otherwise.
@@ -131,7 +138,7 @@ def open(
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` if the store has other settings or a newer version made it.
     """
-    wanted = settings_of(chosen) if chosen or create else Settings()
+    wanted = make_settings(chosen) if chosen or create else Settings()
     before = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
@@ -201,7 +208,7 @@ class GrammarStore:
         self.upgraded_from = upgraded_from
         self._lock = threading.Lock()
         self._reader: Reader | None = None
-        self._aligner: AnsweringAligner | None = None
+        self._aligner: TextAligner | None = None
         self._learning: Learning | None = None
 
     @property
@@ -211,20 +218,20 @@ class GrammarStore:
 
     @property
     def reader(self) -> Reader:
-        """Return a read-only connection: `with store.reader.look() as look`. It closes with the store."""
+        """Return a read-only connection: `with store.reader.read() as read`. It closes with the store."""
         with self._lock:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
             return self._reader
 
     @property
-    def aligner(self) -> AnsweringAligner:
+    def aligner(self) -> TextAligner:
         """Return an aligner of pairs that are not stored. Raises `WrongKindError`."""
-        from hierogram.daemon.learning.alignment.answering import AnsweringAligner
+        from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 
         with self._lock:
             if self._aligner is None:
-                self._aligner = AnsweringAligner(self.store)
+                self._aligner = TextAligner(self.store)
             return self._aligner
 
     def close(self) -> None:
@@ -267,7 +274,7 @@ class GrammarStore:
 
     def notation(self) -> Notation:
         """Return the kind of grammar in the store, with the words for its units: pairs or trees."""
-        return notation_of(self.settings().grammar)
+        return find_notation(self.settings().grammar)
 
     def writer(self) -> Claim | None:
         """Return the process that writes the store's grammar, or None."""
@@ -281,14 +288,14 @@ class GrammarStore:
         check_schema(self.store.engine)
         return self.store.status()
 
-    def glance(self, sweeps: int = 20, rules: int = 15) -> Glance:
+    def summary(self, sweeps: int = 20, rules: int = 15) -> StoreSummary:
         """Return a summary of the store, with the speed over the last `sweeps` and the newest `rules` in use."""
-        with self.reader.look() as look:
+        with self.reader.read() as look:
             now, latest = of_store.store_status(look, self.url), of_store.latest_rules(look, rules)
-            last, kind = of_store.last_sweeps(look, sweeps), notation_of(look.settings().grammar)
+            last, kind = of_store.last_sweeps(look, sweeps), find_notation(look.settings().grammar)
         seconds = sum(sweep["seconds"] for sweep in last)
         rate = sum(sweep["pairs"] for sweep in last) / seconds if seconds else 0.0
-        return Glance(
+        return StoreSummary(
             now.url, now.position, kind.one, now.pairs, sum(now.behind.values()), now.rules_in_use, now.sweeps, rate,
             now.last_log_likelihood, latest,
         )  # fmt: skip
@@ -302,7 +309,7 @@ class GrammarStore:
         format: str = "auto",
         languages: tuple[str, str] | None = None,
         tokenize: tuple[str, str] | None = None,
-        entries: Entries | None = None,
+        entries: DictionaryOptions | None = None,
         transformations: Transformations | None = None,
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
@@ -357,7 +364,7 @@ class GrammarStore:
         from hierogram.daemon.library.learning import Learning
 
         if sweeps is not None:
-            sweeps = whole_number("sweeps", sweeps, 0)
+            sweeps = check_integer("sweeps", sweeps, 0)
 
         self._end_learning()
         wanted = options or LearnOptions(threads, likelihood_every=likelihood_every)
@@ -403,13 +410,13 @@ class GrammarStore:
         the store. Uses and probabilities are expected values, or, with `current_sample`, those of the present
         derivations. Raises `UsageError`.
         """
-        from hierogram.daemon.library.tables import table_of_rows, table_of_store
+        from hierogram.daemon.library.tables import table_from_rows, table_from_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
-                return table_of_store(snapshot, current_sample)
-        most = LARGEST_NUMBER - 1 if limit is None else limit
-        return table_of_rows(self._found(source, target, containing, most, None, current_sample).rules)
+                return table_from_store(snapshot, current_sample)
+        most = MAX_NUMBER - 1 if limit is None else limit
+        return table_from_rows(self._found(source, target, containing, most, None, current_sample).rules)
 
     def find_rules(
         self,
@@ -440,12 +447,14 @@ class GrammarStore:
         after: tuple[float, str, str] | None,
         current_sample: bool,
     ) -> FoundRules:
-        from hierogram.daemon.library.finding import find_rules
+        from hierogram.daemon.library.rule_search import find_rules
 
-        source = None if source is None else a_text("source", source)
-        target = None if target is None else a_text("target", target)
-        words = containing.split() if isinstance(containing, str) else [a_text("containing", one) for one in containing]
-        most = whole_number("limit", limit, 0)
+        source = None if source is None else check_text("source", source)
+        target = None if target is None else check_text("target", target)
+        words = (
+            containing.split() if isinstance(containing, str) else [check_text("containing", one) for one in containing]
+        )
+        most = check_integer("limit", limit, 0)
         return find_rules(self.store, source, target, words, limit=most, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
@@ -502,7 +511,7 @@ class GrammarStore:
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions
-        from hierogram.daemon.text.segments import settings_in_parts
+        from hierogram.daemon.text.segments import subword_settings
 
         settings = self.settings()
         if settings.bpe_merges:
@@ -510,7 +519,7 @@ class GrammarStore:
         if self.notation().takes == PARSES:
             raise UsageError(f"{self.url}: {self.notation().cannot('split words into subwords')}")
         rows = self.store.pairs()
-        divided = settings_in_parts(settings, [row.source for row in rows], [row.target for row in rows], bpe_merges)
+        divided = subword_settings(settings, [row.source for row in rows], [row.target for row in rows], bpe_merges)
         known = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
         with self.store.snapshot() as snapshot:
@@ -545,14 +554,14 @@ class GrammarStore:
         one, this call aligns them. Raises `InputError`, and then stores nothing; `WrongKindError` if the store learns
         from pairs without links.
         """
-        from hierogram.daemon.learning.alignment.incremental import correct_requested
-        from hierogram.daemon.text.segments import InWords
+        from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
+        from hierogram.daemon.text.segments import WordView
 
         notation = self.notation()
         if not notation.linked:
             raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
         self._end_learning()
-        view = InWords(self.settings().bpe_merges)
+        view = WordView(self.settings().bpe_merges)
         of_tokens: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
@@ -565,31 +574,33 @@ class GrammarStore:
             self.store.set_human_links(pair, of_tokens[pair], origin)
         holder = self.writer()
         if holder is None:
-            correct_requested(self.store)
+            apply_pending_corrections(self.store)
         return holder
 
-    def ask(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> Answer:
+    def query(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> SqlResult:
         """Return the rows of one SELECT over the tables and views of `docs/sql.md`, at most `limit` rows.
 
         The SELECT cannot change anything. On Postgres it runs under the role of `sql_url`, by default that of the
-        store's URL. Raises `QuestionError`, and `SlowQueryError` after `seconds`.
+        store's URL. Raises `QueryError`, and `SlowQueryError` after `seconds`.
         """
-        from hierogram.storage.browsing.asking import Asker
+        from hierogram.storage.browsing.sql_runner import SqlRunner
 
         with ExitStack() as stack:
-            asker = stack.enter_context(closing(Asker(self.store.engine.url, sql_url, own_role=sql_url is None)))
-            found = stack.enter_context(closing(asker.ask(question, seconds, limit)))
-            return Answer(found.columns, [tuple(row) for row in found.rows], found.more)
+            sql_runner = stack.enter_context(
+                closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None))
+            )
+            found = stack.enter_context(closing(sql_runner.query(question, seconds, limit)))
+            return SqlResult(found.columns, [tuple(row) for row in found.rows], found.more)
 
-    def open_answer(self, question: str, *, limit: int | None = None, seconds: float = 10.0) -> Answered:
+    def open_answer(self, question: str, *, limit: int | None = None, seconds: float = 10.0) -> SpooledResult:
         """Return the rows of one SELECT as an open file, for results of any size. Close it after use.
 
-        On Postgres the SELECT runs under the role of the store's URL. Raises the errors of `ask`.
+        On Postgres the SELECT runs under the role of the store's URL. Raises the errors of `query`.
         """
-        from hierogram.storage.browsing.asking import Asker
+        from hierogram.storage.browsing.sql_runner import SqlRunner
 
-        with closing(Asker(self.store.engine.url, own_role=True)) as asker:
-            return asker.ask(question, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
+        with closing(SqlRunner(self.store.engine.url, own_role=True)) as sql_runner:
+            return sql_runner.query(question, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
 
     def export(
         self,
@@ -610,7 +621,7 @@ class GrammarStore:
         from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
 
-        wanted = options_of(ExportOptions, options, chosen)
+        wanted = resolve_options(ExportOptions, options, chosen)
         if isinstance(path, str) and path.endswith("/"):
             raise UsageError(f"{path} is a folder: expected a file")
         if isinstance(path, str | Path) and is_database(Path(path)):
@@ -641,7 +652,7 @@ class GrammarStore:
         from hierogram.daemon.exports.options import ExportOptions
         from hierogram.daemon.exports.publication import Versions
 
-        wanted = options_of(ExportOptions, options, chosen)
+        wanted = resolve_options(ExportOptions, options, chosen)
         if sentences is not None:
             if wanted.format not in (None, "cdec"):
                 raise UsageError("--sentences writes cdec grammars: leave out --format")
@@ -680,7 +691,7 @@ class GrammarStore:
             raise UsageError(
                 f"{self.url}: back up a store on Postgres with\n  {back_up}\nand restore it with\n  {bring_back}"
             )
-        if problem := _problem_of(file, here, force):
+        if problem := _backup_problem(file, here, force):
             raise UsageError(f"{file}: {problem}")
         return self.store.back_up(file, progress)
 
@@ -699,19 +710,19 @@ class GrammarStore:
         process
         removes them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair is found.
         """
-        from hierogram.daemon.learning.residents import in_transactions, withdraw_all
+        from hierogram.daemon.learning.residents import split_transactions, withdraw_all
 
         ids = whole_numbers(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("select pairs by their numbers, or by corpus, origin and external_ids")
         self._end_learning()
         one = self.notation().one
-        found = ids or self.store.choose_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
+        found = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not found:
             raise InputError(f"no matching {one} found; nothing was withdrawn")
         holder = self.writer()
         if holder:
-            number = sum(len(self.store.request_withdrawals(some)) for some in in_transactions(found))
+            number = sum(len(self.store.request_withdrawals(some)) for some in split_transactions(found))
         else:
             from hierogram.daemon.learning.learner import holding_lease
 
@@ -726,7 +737,7 @@ class GrammarStore:
         return self.store.events(after, limit, kinds)
 
 
-def _problem_of(file: Path, store: Path, force: bool) -> str | None:
+def _backup_problem(file: Path, store: Path, force: bool) -> str | None:
     """Return the reason why the copy may not be written to a file, or None."""
     if not file.parent.is_dir():
         return f"the folder {file.parent} does not exist: create it first"

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import OBJECTS
-from hierogram.daemon.text.ingest import IngestReport, check_takes, ingest
+from hierogram.daemon.text.ingest import IngestReport, check_input_kind, ingest
 from hierogram.daemon.text.lines import open_lines
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.text.texts import Languages, pipeline_of
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
+from hierogram.daemon.text.texts import Languages, make_pipeline
 from hierogram.daemon.text.translation_memories import memory_fields
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.looking import named_pairs
+from hierogram.storage.browsing.details import iterate_pairs
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
 
@@ -33,7 +33,7 @@ def synchronize(
     withdraw: Callable[[Sequence[int]], object],
     *,
     languages: tuple[str, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: InputLimits = DEFAULT_LIMITS,
 ) -> Synchronized:
     """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
@@ -42,9 +42,9 @@ def synchronize(
     store and waits until it is done. Raises `InputError`, without changing the store, if the file is damaged or has no
     unit in both languages.
     """
-    check_takes(store, PAIRS)
+    check_input_kind(store, PAIRS)
     settings = store.settings()
-    texts = pipeline_of(settings, languages)
+    texts = make_pipeline(settings, languages)
     wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
     written: dict[str | tuple[str, str], int] = {}
     refused: list[int] = []
@@ -64,8 +64,8 @@ def synchronize(
         raise InputError(f"{path}: no units in both languages; nothing was changed")
     gone: list[int] = []
     kept = 0
-    with Reader(store.engine.url) as reader, reader.look() as look:
-        for stored in named_pairs(look, corpus):
+    with Reader(store.engine.url) as reader, reader.read() as transaction:
+        for stored in iterate_pairs(transaction, corpus):
             content = (stored.source, stored.target)
             if wanted.get(stored.external_id or content) == content:
                 written.pop(stored.external_id or content, None)

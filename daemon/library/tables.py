@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.prefetch import ahead
+from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records import RuleRow
 from hierogram.storage.records.columns import RuleDeltas
@@ -34,7 +34,7 @@ class _Side(NamedTuple):
         return bytes(self.content[self.offsets[row] : self.offsets[row + 1]]).decode()
 
 
-def _side_of(lines: bytes) -> _Side:
+def _to_side(lines: bytes) -> _Side:
     """Return lines as a column of texts. The last line has no line end."""
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 2, np.int32)
@@ -181,7 +181,7 @@ def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
     return c_array_from_buffers(schema, size, [None], null_count=0, children=children)
 
 
-def table_of_rows(rows: Sequence[RuleRow]) -> RuleTable:
+def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     """Return single rules as a table, in their order."""
     columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     return RuleTable([_batch(columns)] if rows else [])
@@ -190,12 +190,12 @@ def table_of_rows(rows: Sequence[RuleRow]) -> RuleTable:
 def _batch(columns: dict[str, Any]) -> _Batch:
     """Return columns of texts and numbers as a batch."""
     return {
-        name: _side_of("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
+        name: _to_side("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
         for name, column in columns.items()
     }
 
 
-def table_of_deltas(rules: RuleDeltas) -> RuleTable:
+def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     """Return the rules in use in memory as a table, most used first, numbered from 1."""
     order = np.lexsort((-rules.counts, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
@@ -232,7 +232,7 @@ _READ = (
 """SQL expressions of what is read of each rule, without its uses."""
 
 
-def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
+def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     """Return all rules in use, in the order of the store.
 
     A rule is in use if it has expected uses, or, with `drawn`, uses in the present derivations. Probabilities are
@@ -243,10 +243,10 @@ def table_of_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     hashes: tuple[list[NDArray[np.int64]], ...] = ([], [])
     uses: list[NDArray[np.int64]] = []
     # The database reads the next block while this block is parsed.
-    with closing(ahead(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
+    with closing(prefetch(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
         for _, block in blocks:
             sides = [side.encode() for side in block[:2]]
-            source, target = map(_side_of, sides)
+            source, target = map(_to_side, sides)
             numbers = [np.fromstring(column, np.int64, sep="\n") for column in block[2:]]
             ids, shapes, variances, others, used = numbers
             for of_side, lines in zip(hashes, sides, strict=True):

@@ -31,7 +31,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class SpoolCondition:
+class SpoolStatus:
     """State of the spool: inputs ingested and inputs rejected since the start, number of waiting files, and the files
     that wait for related files or cannot be moved.
     """
@@ -43,7 +43,7 @@ class SpoolCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class DaemonStatus:
     """State of the daemon. `degraded` is the reason why it cannot
     work normally (store unavailable, disk full), or None.
     """
@@ -53,8 +53,8 @@ class Condition:
     degraded: str | None = None
     log_likelihood: float | None = None
     uptime: float = 0.0
-    rejuvenated: int = 0
-    spool: SpoolCondition = SpoolCondition()
+    resampled_pairs: int = 0
+    spool: SpoolStatus = SpoolStatus()
 
 
 class HealthRegistry:
@@ -66,15 +66,15 @@ class HealthRegistry:
         self._noted = time.monotonic()
         self._work: deque[tuple[float, int]] = deque()
         self.log_likelihood: float | None = None
-        self.rejuvenated = 0
-        self.spool = SpoolCondition()
+        self.resampled_pairs = 0
+        self.spool = SpoolStatus()
 
-    def note_lag(self, behind: LagRow) -> None:
+    def record_lag(self, behind: LagRow) -> None:
         """Record the backlog that the store reports."""
         with self._lock:
             self._behind, self._noted = behind, time.monotonic()
 
-    def note_sweeps(self, pair_sweeps: int) -> None:
+    def record_sweeps(self, pair_sweeps: int) -> None:
         """Record the number of pairs swept since the last call."""
         now = time.monotonic()
         with self._lock:

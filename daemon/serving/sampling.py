@@ -14,26 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
+from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, apply_corrections
 from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
 from hierogram.daemon.learning.occurrences import IndexTurns
-from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBatch, read_batches
+from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.workers.chain import check_workers, shared_chain, workers_of
+from hierogram.daemon.workers.chain import check_workers, shared_chain, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, WAITING, Correction, DamagedPair, PairRow
+from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.records import SAMPLING, WAITING, DamagedPair, LinkCorrection, PairRow
 from hierogram.storage.store import Store
 
-_ALIGNED_AT_ONCE = 10_000
+_PAIRS_PER_ALIGNMENT = 10_000
 
 
-class Aligning:
+class DaemonAligner:
     """Aligner of a running daemon. Updates the learner's rule counts when it rebuilds derivations."""
 
     def __init__(
@@ -50,19 +50,19 @@ class Aligning:
     def align_new(self) -> int:
         """Align one batch of unaligned pairs; return their number."""
         try:
-            pairs = self._aligner.align_new(_ALIGNED_AT_ONCE, self._go_on)
+            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._go_on)
         except StoppedError:
             return 0
         if pairs:
             self._log.info("pairs aligned", pairs=pairs)
         return pairs
 
-    def rejuvenate(self) -> list[int]:
+    def realign_stale(self) -> list[int]:
         """Re-align some pairs if many have arrived; return the ids of pairs whose derivations restart."""
         try:
-            if not self._aligner.much_has_arrived():
+            if not self._aligner.needs_realignment():
                 return []
-            done = self._aligner.rejuvenate(_ALIGNED_AT_ONCE, self._go_on)
+            done = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._go_on)
         except StoppedError:
             return []
         begun_again = []
@@ -73,9 +73,9 @@ class Aligning:
                 begun_again += [row.id for row in lot.rebuilt.before.rows]
         return begun_again
 
-    def correct(self, pending: Sequence[Correction]) -> None:
+    def correct(self, pending: Sequence[LinkCorrection]) -> None:
         """Apply human link corrections to the alignments. No open batch may hold these pairs."""
-        for rebuilt in correct(self._store, pending, self._threads):
+        for rebuilt in apply_corrections(self._store, pending, self._threads):
             rebuilt.change(self._learner.chain)
         self._log.info("pairs corrected", pairs=len(pending))
 
@@ -96,7 +96,7 @@ def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     return {one.pair_id for one in error.damaged}
 
 
-class InParts:
+class IncrementalResidency:
     """Residency for kinds that sample some pairs at a time: new pairs form a batch, dropped after its burn-in."""
 
     def __init__(self, learner: Learner, section: SamplingSection, set_aside: "SetAside") -> None:
@@ -107,7 +107,7 @@ class InParts:
         self._taken_up = 0
         self._all_taken_up = False
 
-    def take_new(self) -> ResidentBatch | None:
+    def open_new(self) -> ResidentBatch | None:
         """Return a batch of new pairs, as far as the limit of pairs in memory allows."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
@@ -139,7 +139,7 @@ class InParts:
         """Return the pairs that were sampled longest ago, as a batch for one turn."""
         return self._open(self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once)))
 
-    def begin_again(self, ids: Sequence[int]) -> None:
+    def restart(self, ids: Sequence[int]) -> None:
         """Open the pairs as a new batch."""
         batch = self._open(self._learner.store.pairs_by_id(ids))
         if batch is not None:
@@ -153,10 +153,10 @@ class InParts:
             if len(rest) == len(batch.rows):
                 self.queue.append(batch)
             elif rest:
-                self.begin_again(rest)
+                self.restart(rest)
 
 
-class AsWhole:
+class FullResidency:
     """Residency for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
 
     def __init__(self, learner: Learner, set_aside: "SetAside") -> None:
@@ -165,7 +165,7 @@ class AsWhole:
         self._set_aside = set_aside
         self._batch: ResidentBatch | None = None
 
-    def take_new(self) -> ResidentBatch | None:
+    def open_new(self) -> ResidentBatch | None:
         """Return all pairs if some are new, or on the first call if some have not burned in; else None."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
@@ -188,7 +188,7 @@ class AsWhole:
         """Return all pairs, since all were sampled equally long ago."""
         return self._batch
 
-    def begin_again(self, ids: Sequence[int]) -> None:
+    def restart(self, ids: Sequence[int]) -> None:
         """Reload all pairs."""
         self._load()
 
@@ -198,11 +198,11 @@ class AsWhole:
         self._batch = None
 
 
-Residency = InParts | AsWhole
+Residency = IncrementalResidency | FullResidency
 """Pairs in memory, as the kind of grammar requires. Between turns, memory and store agree."""
 
 _LOOK_SECONDS = 0.5
-_FEWEST_REJUVENATED = 64
+_MIN_RESAMPLED_PAIRS = 64
 _FIRST_RATE = 1_000.0
 """Pairs read, sampled once and written per second, until the rate has been measured."""
 _INDEX_SHARE = 0.25
@@ -251,7 +251,7 @@ class SamplingLoop:
         chosen, given = configuration.workers.parsed()
         threads = section.threads or (None if chosen is None else 1)
         with ExitStack() as stack:
-            chain = shared_chain(stack.enter_context(workers_of(self._store, chosen, threads or 1)))
+            chain = shared_chain(stack.enter_context(start_workers(self._store, chosen, threads or 1)))
             blocks = None if given is None else Blocks(*given)
             seconds = section.likelihood_seconds
             options = LearnOptions(
@@ -259,11 +259,11 @@ class SamplingLoop:
             )
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
-            aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
+            aligning = DaemonAligner(self._store, learner, configuration, stop, beat, self._log)
             turns = SamplingTurns(learner, section, stop, self._health, self._log, aligning)
             while not stop.is_set():
                 worked = turns.take()
-                beat.well()
+                beat.ok()
                 if not worked:
                     stop.wait(_LOOK_SECONDS)
 
@@ -278,7 +278,7 @@ class SamplingTurns:
         stop: StopFlag,
         health: HealthRegistry,
         log: Log,
-        aligning: Aligning | None = None,
+        aligning: DaemonAligner | None = None,
     ) -> None:
         self._learner = learner
         self._aligning = aligning
@@ -287,7 +287,11 @@ class SamplingTurns:
         self._stop = stop
         self._health = health
         aside = partial(set_aside, learner.store, log)
-        self._residency: Residency = AsWhole(learner, aside) if learner.kind.whole else InParts(learner, section, aside)
+        self._residency: Residency = (
+            FullResidency(learner, aside)
+            if learner.kind.needs_all_pairs
+            else IncrementalResidency(learner, section, aside)
+        )
         self._rate = _FIRST_RATE
         # Seconds spent on new pairs that burned-in pairs have not yet received as their share.
         self._owed = 0.0
@@ -296,22 +300,22 @@ class SamplingTurns:
 
     def take(self) -> bool:
         """Take one turn of a few seconds and commit it; return False if there was nothing to do."""
-        self._health.note_lag(self._learner.store.lag())
+        self._health.record_lag(self._learner.store.lag())
         self._withdraw()
         self._correct()
-        self._learner.chain.follow(self._learner.store)
+        self._learner.chain.refresh_model(self._learner.store)
         aligned = self._aligning.align_new() if self._aligning else 0
-        new = self._residency.take_new()
+        new = self._residency.open_new()
         # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
         # a stream of new pairs must not keep earlier pairs from burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
         worked = self._work(new, seconds)
-        self._health.note_lag(self._learner.store.lag())
+        self._health.record_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
     def _withdraw(self) -> None:
         """Remove the pairs whose withdrawal was requested."""
-        while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
+        while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
             self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
@@ -325,7 +329,7 @@ class SamplingTurns:
             self._aligning.correct(pending)
             going_on = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
             if going_on:
-                self._residency.begin_again(going_on)
+                self._residency.restart(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
         """Sample the next batch, or settled pairs if no pair is new; return whether there was work.
@@ -339,20 +343,20 @@ class SamplingTurns:
                 seconds += self._burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():
-                self._owed -= self._rejuvenate(self._section.commit_seconds)
+                self._owed -= self._resample_settled(self._section.commit_seconds)
             return True
         self._owed = 0.0
-        begun_again = self._aligning.rejuvenate() if self._aligning else []
+        begun_again = self._aligning.realign_stale() if self._aligning else []
         if begun_again:
             # These pairs are in the schedule, but no request waits for them.
-            self._residency.begin_again(begun_again)
+            self._residency.restart(begun_again)
             return True
         idle = self._section.idle_share
         if not idle:
             return self._index.take(_IDLE_SECONDS, self._stop.is_set)
         if time.monotonic() < self._rest_until:
             return False
-        seconds = self._rejuvenate(min(_IDLE_SECONDS, self._section.commit_seconds))
+        seconds = self._resample_settled(min(_IDLE_SECONDS, self._section.commit_seconds))
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
@@ -364,7 +368,7 @@ class SamplingTurns:
             self._residency.queue.append(batch)
         return seconds
 
-    def _rejuvenate(self, seconds: float) -> float:
+    def _resample_settled(self, seconds: float) -> float:
         """Resample the settled pairs that were sampled longest ago and index pairs, for about `seconds`.
 
         Returns the seconds spent.
@@ -372,14 +376,14 @@ class SamplingTurns:
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps
-        batch = self._residency.stalest(max(pairs, _FEWEST_REJUVENATED))
+        batch = self._residency.stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
         if batch is None:
             return 0.0
         # Sweep to the end of the current round of each pair.
         resampled = batch.sweeps >= self._learner.course.burn_in
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))
-        self._health.rejuvenated += int(resampled.sum())
+        self._health.resampled_pairs += int(resampled.sum())
         self._index.take(_INDEX_SHARE * seconds, self._stop.is_set)
         taken = time.monotonic() - started
         self._rate = (self._learner.pair_sweeps - before) / taken
@@ -395,6 +399,6 @@ class SamplingTurns:
 
         learner.sweep(batch, until, enough)
         done = learner.pair_sweeps - before
-        self._health.note_sweeps(done)
+        self._health.record_sweeps(done)
         self._health.log_likelihood = learner.likelihood
         return time.monotonic() - started

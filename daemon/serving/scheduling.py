@@ -49,7 +49,7 @@ class ScheduleLoop(Loop):
                     self._log.warning("next run corrected, the clock was ahead", job=job)
                 corrected = time.monotonic()
             run_due(self._store, self._log_run, lambda *_: beat(), stop.is_set)
-            beat.well()
+            beat.ok()
             stop.wait(_PAUSE_SECONDS)
 
     def _log_run(self, job: str, made: "Published | None", error: Exception | None) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import DaemonError, LateError, UsageError
+from hierogram.daemon.exceptions import DaemonError, ShutdownTimeoutError, UsageError
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.files import readable
-from hierogram.daemon.learning.alignment.answering import warm_up as warm_up_answers
-from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.files import printable
+from hierogram.daemon.learning.alignment.text_aligner import warm_up as warm_up_answers
+from hierogram.daemon.learning.kinds.kind import LoadedBatch, State, StoredSamples, TrialOptions
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.memory import give_back, share_arenas
-from hierogram.daemon.serving.health import Condition, HealthRegistry
+from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc
+from hierogram.daemon.serving.health import DaemonStatus, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.serving.scheduling import ScheduleLoop
@@ -27,8 +27,8 @@ from hierogram.daemon.serving.signals import (
     STOPPING,
     WATCHDOG,
     Signals,
-    end_within,
-    heed_signals,
+    exit_after,
+    install_signal_handlers,
     notify,
     watchdog_seconds,
 )
@@ -36,8 +36,8 @@ from hierogram.daemon.serving.spool import SpoolLoop
 from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.cache import cache_folder
-from hierogram.samplers.grammar.columns import no_blobs
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.columns import empty_blobs
+from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError
@@ -46,12 +46,12 @@ from hierogram.storage.records.operations import LOOP_FAILED, NewEvent
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
-_GIVE_BACK_SECONDS = 30.0
+_TRIM_SECONDS = 30.0
 _WITHDRAWAL_SECONDS = 30.0
-_LOOK_AGAIN_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _UNWINDING_SECONDS = 2.0
 """Extra time after the loops have stopped: release the lease, close the store, end library threads."""
-LATE = 3
+SHUTDOWN_TIMEOUT = 3
 """Exit code if the shutdown takes too long."""
 _FIXED = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
@@ -60,11 +60,11 @@ _FIXED = ("store", "daemon")
 class Daemon:
     """A running daemon. All methods are thread-safe.
 
-    `doors` is a factory of the loops that serve clients, such as the HTTP server, given the daemon.
+    `make_loops` is a factory of the loops that serve clients, such as the HTTP server, given the daemon.
     """
 
     def __init__(
-        self, store: GrammarStore, configuration: Configuration, log: Log, doors: "Doors | None" = None
+        self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
     ) -> None:
         self.opened = store
         self.configuration = configuration
@@ -82,7 +82,7 @@ class Daemon:
         ]
         loops += [loop for one in extensions() if one.loops for loop in one.loops(self)]
         self.supervisor = Supervisor(
-            [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
+            [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._note_failure
         )
 
     @property
@@ -102,25 +102,25 @@ class Daemon:
         # can record nothing.
         in_between = pause is not None and pause > self.configuration.daemon.pause_seconds
         if not in_between and not isinstance(error, StoreUnavailableError):
-            detail = {"loop": name, "error": readable(str(error) or type(error).__name__)}
+            detail = {"loop": name, "error": printable(str(error) or type(error).__name__)}
             with suppress(StoreError):
-                self.store.note_event(NewEvent(LOOP_FAILED, detail=detail))
+                self.store.record_event(NewEvent(LOOP_FAILED, detail=detail))
 
-    def note_lease(self, trouble: str | None) -> None:
+    def record_lease(self, trouble: str | None) -> None:
         """Record why the lease could not be renewed, or None after a renewal."""
         if trouble and not self.lease_trouble:
             self.log.warning("the lease on the store was not renewed", error=trouble)
         self.lease_trouble = trouble
 
-    def condition(self) -> Condition:
+    def status(self) -> DaemonStatus:
         """Return the daemon's state. Fast: it does not query the database."""
-        return Condition(
+        return DaemonStatus(
             self.supervisor.health(),
             self.health.lag(),
             self.supervisor.trouble() or self.lease_trouble,
             self.health.log_likelihood,
             time.monotonic() - self._started,
-            self.health.rejuvenated,
+            self.health.resampled_pairs,
             self.health.spool,
         )
 
@@ -149,7 +149,7 @@ class Daemon:
         """Poll `done` until it returns True, the timeout expires or the daemon stops; return its last result."""
         until = time.monotonic() + _WITHDRAWAL_SECONDS
         while not (found := done()) and time.monotonic() < until and not self._stopping:
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return found
 
     def stopping(self) -> bool:
@@ -176,17 +176,17 @@ class Daemon:
         return self.supervisor.restart(frozenset(changed))
 
     def stop(self) -> None:
-        """Stop the loops. Raises `LateError` if a loop does not end within the grace period."""
+        """Stop the loops. Raises `ShutdownTimeoutError` if a loop does not end within the grace period."""
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
-            raise LateError(
+            raise ShutdownTimeoutError(
                 f"not stopped within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; uncommitted "
                 "work is rolled back and repeated after the next start"
             )
 
 
-Doors = Callable[[Daemon], Sequence[Loop]]
+LoopFactory = Callable[[Daemon], Sequence[Loop]]
 
 
 def serve(
@@ -194,23 +194,23 @@ def serve(
     configuration: Configuration,
     file: Path | None,
     given: dict[str, object],
-    doors: Doors | None = None,
+    make_loops: LoopFactory | None = None,
 ) -> None:
     """Run the daemon until a signal ends it. SIGHUP reloads the
-    configuration from `file` and `given`; for `doors` see `Daemon`.
+    configuration from `file` and `given`; for `make_loops` see `Daemon`.
 
-    Raises `DaemonError` if a loop fails for good or lacks a resource such as a port, `LateError` if a loop does not end
-    in time, and `StoreHeldError` if another process writes the store's grammar.
+    Raises `DaemonError` if a loop fails for good or lacks a resource such as a port, `ShutdownTimeoutError` if a loop
+    does not end in time, and `StoreHeldError` if another process writes the store's grammar.
     """
-    share_arenas()
+    limit_malloc_arenas()
     log = open_log(configuration.log)
-    service = Daemon(store, configuration, log, doors)
-    lease = holding_lease(store.store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
+    service = Daemon(store, configuration, log, make_loops)
+    lease = holding_lease(store.store, "hierogram serve", configuration.daemon.lease_seconds, service.record_lease)
     with lease:
-        with _naming(file):
+        with _name_file_in_errors(file):
             check_files(configuration)
             service.supervisor.prepare(configuration)
-        get_ready(store.settings(), log, answers=configuration.http.enabled)
+        prepare_kernels(store.settings(), log, answers=configuration.http.enabled)
         _run(service, file, given)
 
 
@@ -222,7 +222,7 @@ def check_files(configuration: Configuration) -> None:
 
 
 @contextmanager
-def _naming(file: Path | None) -> Iterator[None]:
+def _name_file_in_errors(file: Path | None) -> Iterator[None]:
     """Prefix the message of a `UsageError` with the name of the configuration file."""
     try:
         yield
@@ -232,7 +232,7 @@ def _naming(file: Path | None) -> Iterator[None]:
 
 def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     store, log = service.store, service.log
-    signals = heed_signals()
+    signals = install_signal_handlers()
     signals.starting = False
     for batch in store.close_abandoned_batches():
         log.warning("closed the batch of a terminated reader", batch=batch)
@@ -244,8 +244,8 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
         _watch(service, signals, file, given)
     finally:
         notify(STOPPING)
-        end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
-        signals.let_the_next_kill()
+        exit_after(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, SHUTDOWN_TIMEOUT)
+        signals.restore_default_handlers()
         service.log.info("daemon stopping")
         service.stop()
     service.log.info("daemon stopped")
@@ -260,8 +260,8 @@ def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str
         service.supervisor.check()
         if watchdog:
             notify(WATCHDOG)
-        if time.monotonic() - given_back >= _GIVE_BACK_SECONDS:
-            give_back()
+        if time.monotonic() - given_back >= _TRIM_SECONDS:
+            trim_malloc()
             given_back = time.monotonic()
         if signals.reload:
             signals.reload = False
@@ -273,7 +273,7 @@ def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> Non
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
     try:
         configuration = load_configuration(file, **given)
-        with _naming(file):
+        with _name_file_in_errors(file):
             names: Sequence[str] = service.reconfigure(configuration)
     except DaemonError as error:
         service.log.error("configuration not reloaded", error=str(error))
@@ -283,10 +283,10 @@ def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> Non
 
 
 _QUIET_SECONDS = 1.0
-_SECONDS_A_LINE = 5.0
+_SECONDS_PER_LINE = 5.0
 
 
-def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
+def prepare_kernels(settings: Settings, log: Log, *, answers: bool) -> None:
     """Compile or load the kernels for sampling and, with `answers`, for alignment and translation requests.
 
     Logs progress if this takes long. If the kernels are cached, it takes seconds.
@@ -298,13 +298,13 @@ def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
         pause, text = _QUIET_SECONDS, "not ready: compiling the samplers for this machine (once)"
         while not done.wait(pause):
             log.info(text, kernels=_kernels(), seconds=round(time.monotonic() - started))
-            pause, text = _SECONDS_A_LINE, "not ready: still compiling the samplers"
+            pause, text = _SECONDS_PER_LINE, "not ready: still compiling the samplers"
 
     speaker = threading.Thread(target=say, name="say-compiling", daemon=True)
     speaker.start()
     try:
         loaded, state = warm_up(settings)
-        notation = notation_of(settings.grammar)
+        notation = find_notation(settings.grammar)
         if answers and notation.takes == PAIRS:
             warm_up_answers()
         for extension in extensions():
@@ -322,9 +322,9 @@ def _kernels() -> int:
     return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 
-def warm_up(settings: Settings) -> tuple[Loaded, State]:
+def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
     """Run one small pair through all operations in memory; return the loaded pair and its state."""
-    kind = kind_of(settings)
+    kind = find_kind(settings)
     loaded = kind.load([kind.example], settings)
     # Both sweep schemes: exact and in blocks.
     for blocks in (None, Blocks(1, 1)):
@@ -333,8 +333,8 @@ def warm_up(settings: Settings) -> tuple[Loaded, State]:
         trial.sweep()
         trial.log_likelihood()
         trial.close()
-    averages = loaded.read_averages(no_blobs(loaded.size))
+    averages = loaded.read_averages(empty_blobs(loaded.size))
     loaded.average(averages, trial.state, np.ones(loaded.size, np.bool_))
     state = loaded.decode(loaded.encode(trial.state))
-    loaded.rule_deltas(None, Drawn(loaded.trees(state), loaded.write_averages(averages)), settings)
+    loaded.rule_deltas(None, StoredSamples(loaded.trees(state), loaded.write_averages(averages)), settings)
     return loaded, state

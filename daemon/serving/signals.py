@@ -15,7 +15,7 @@ _ECHO_SECONDS = 0.2
 _LAST_SECONDS = 3.0
 
 
-def end_within(seconds: float, code: int) -> None:
+def exit_after(seconds: float, code: int) -> None:
     """Exit the process with `code` after `seconds`, whatever its threads do. Call it in the main thread.
 
     Without it, the process would wait forever for threads that hang in a library or the kernel. If a thread holds the
@@ -27,7 +27,7 @@ def end_within(seconds: float, code: int) -> None:
 
     def end() -> None:
         logging.getLogger(__name__).error("shutdown took more than %g s: exiting now", seconds)
-        end_now(code)
+        exit_now(code)
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
@@ -35,7 +35,7 @@ def end_within(seconds: float, code: int) -> None:
     faulthandler.dump_traceback_later(seconds + _LAST_SECONDS, exit=True, file=2)
 
 
-def end_now(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """Exit the process without waiting for its threads."""
     import logging
 
@@ -79,7 +79,7 @@ class Signals:
             self.starting = False
             raise SystemExit(0)
 
-    def let_the_next_kill(self) -> None:
+    def restore_default_handlers(self) -> None:
         """Restore the default action of SIGTERM and SIGINT, so that
         the next signal kills the process. Call it after the first.
 
@@ -93,15 +93,15 @@ class Signals:
             signal.signal(number, signal.SIG_DFL)
 
 
-_heeded: Signals | None = None
+_installed: Signals | None = None
 
 
-def heed_signals() -> Signals:
+def install_signal_handlers() -> Signals:
     """Install handlers for SIGTERM, SIGINT and SIGHUP; return their flags, the same object each time."""
-    global _heeded
-    if _heeded is None:
-        _heeded = Signals()
-    return _heeded
+    global _installed
+    if _installed is None:
+        _installed = Signals()
+    return _installed
 
 
 READY = "READY=1"

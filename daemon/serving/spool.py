@@ -5,7 +5,7 @@ Writers rename files into the folder or a subfolder, which names the corpus. Nam
 files move to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file, it
 reads the file again: pairs already in the corpus are not stored twice.
 
-Other users put files here, so names may be any bytes (shown by `readable`), and a
+Other users put files here, so names may be any bytes (shown by `printable`), and a
 separate process reads the files. No symbolic link below the spool folder is followed, not even one that replaces a file
 or folder while it is used. An error in one file or subfolder affects only
 that input. `SpoolError` is raised if the spool folder itself cannot be used.
@@ -22,28 +22,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hierogram.daemon.compressing import plain_name
+from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
-from hierogram.daemon.files import NOT_REGULAR, exists_in, fitting, folder_within, readable, subfolder, write_in
+from hierogram.daemon.files import NOT_REGULAR, exists_in, folder_within, printable, shorten_name, subfolder, write_in
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_apart
-from hierogram.daemon.text.reading import AS_THE_STORE, IngestOptions
-from hierogram.daemon.text.texts import pipeline_of, two_languages
-from hierogram.daemon.text.treebanks.ingest import ingest_trees_apart
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
+from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions
+from hierogram.daemon.text.texts import make_pipeline, two_languages
+from hierogram.daemon.text.treebanks.ingest import ingest_trees_in_sandbox
 from hierogram.daemon.text.treebanks.reading import TreebankFile
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.storage.child import MEMORY_BYTES, Child
+from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.storage.exceptions import (
-    ChildError,
     LeaseLostError,
     StoreHeldError,
     StoreRefusedError,
     StoreUnavailableError,
+    WorkerProcessError,
 )
 from hierogram.storage.store import Store
+from hierogram.storage.worker_process import MEMORY_BYTES, WorkerProcess
 
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
@@ -57,7 +57,7 @@ NBEST_ENDING = ".nbest"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SpoolInput:
     """Files of one input and the name of their subfolder (None: the spool folder itself)."""
 
     paths: tuple[Path, ...]
@@ -77,12 +77,12 @@ class Offer:
     @property
     def corpus(self) -> str | None:
         """Corpus named by the subfolder."""
-        return None if self.subfolder is None else readable(self.subfolder)
+        return None if self.subfolder is None else printable(self.subfolder)
 
     @property
     def name(self) -> str:
         """File names, as shown in the log."""
-        return " + ".join(readable(path.name) for path in self.paths)
+        return " + ".join(printable(path.name) for path in self.paths)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -91,7 +91,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingFiles:
     """Files that wait for the rest of their input, or a file or subfolder that cannot be used: names and reason."""
 
     files: tuple[str, ...]
@@ -103,7 +103,7 @@ class Waiting:
         return f"{' and '.join(self.files)}: {self.why}"
 
 
-class FileStuckError(DaemonError):
+class FileMoveError(DaemonError):
     """This file cannot be moved, though other files can."""
 
 
@@ -121,22 +121,22 @@ def prepare(folder: Path) -> None:
             raise SpoolError(f"spool: {path} must be readable and writable for this user: change its owner or mode")
 
 
-def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Waiting]]:
+def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
     """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input.
 
     Source and target form an input without alignment if a marker exists or neither has changed for `unaligned_after`
     seconds. Raises `SpoolError` if the folder cannot be read.
     """
-    found: list[tuple[int, Offer]] = []
-    incomplete: list[Waiting] = []
+    found: list[tuple[int, SpoolInput]] = []
+    incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
         try:
             files = _files(folder, name)
         except OSError as error:
             why = f"cannot be read: {error.strerror or error}"
             if name is None or error.errno == errno.EIO:
-                raise SpoolError(f"spool: {readable(str(folder / (name or '')))} {why}") from error
-            incomplete.append(Waiting((readable(name) + "/",), why))
+                raise SpoolError(f"spool: {printable(str(folder / (name or '')))} {why}") from error
+            incomplete.append(PendingFiles((printable(name) + "/",), why))
             continue
         together: dict[str, dict[str, Path]] = {}
         for path, status in files.items():
@@ -144,7 +144,7 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
             if ending in (*PARALLEL_ENDINGS, UNALIGNED_ENDING):
                 together.setdefault(stem, {})[ending] = path
             else:
-                found.append((status.st_mtime_ns, Offer((path,), name)))
+                found.append((status.st_mtime_ns, SpoolInput((path,), name)))
         for parts in together.values():
             marker = parts.pop(UNALIGNED_ENDING, None)
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
@@ -154,11 +154,11 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
-                others = " and ".join(readable(_ending(names[0])[0] + ending) for ending in missing)
-                incomplete.append(Waiting(tuple(map(readable, names)), f"waiting for {others}"))
+                others = " and ".join(printable(_ending(names[0])[0] + ending) for ending in missing)
+                incomplete.append(PendingFiles(tuple(map(printable, names)), f"waiting for {others}"))
                 continue
             paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS if ending in parts)
-            found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, name, marker)))
+            found.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
     found.sort(key=lambda item: (item[0], item[1].name))
     return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
 
@@ -174,7 +174,7 @@ def _subfolders(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
-        raise SpoolError(f"spool: {readable(str(folder))} cannot be read: {error.strerror or error}") from error
+        raise SpoolError(f"spool: {printable(str(folder))} cannot be read: {error.strerror or error}") from error
     return [name for name in names if name not in (DONE, FAILED) and not name.startswith(".")]
 
 
@@ -194,30 +194,30 @@ def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
 
 def _ending(name: str) -> tuple[str, str]:
     """Split a name into stem and part suffix, ignoring a compression suffix."""
-    stem, dot, last = plain_name(name).rpartition(".")
+    stem, dot, last = strip_suffix(name).rpartition(".")
     return stem, dot + last
 
 
-def take_in(
+def ingest_input(
     store: Store,
-    offer: Offer,
+    offer: SpoolInput,
     *,
     corpus: str = DEFAULT_CORPUS,
-    handling: IngestOptions = AS_THE_STORE,
+    handling: IngestOptions = STORE_DEFAULTS,
     stopped: Callable[[], bool] = lambda: False,
     beat: Callable[[], None] = lambda: None,
-    child: Child | None = None,
+    child: WorkerProcess | None = None,
 ) -> IngestReport:
     """Ingest the pairs of the files, into `corpus` if no subfolder names one.
 
     `stopped` and `beat` are called often. `child` is the reader process (None: a new one). Raises `InputError` if the
-    files are not valid input (move them to `failed/`), `ChildError` if reading fails otherwise, `StoppedError` if
-    `stopped` returns True in the middle of a file, `UsageError` if the languages differ from those of the store,
+    files are not valid input (move them to `failed/`), `WorkerProcessError` if reading fails otherwise, `StoppedError`
+    if `stopped` returns True in the middle of a file, `UsageError` if the languages differ from those of the store,
     `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
     """
     for path in offer.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise InputError(f"{readable(str(path))}: {NOT_REGULAR}")
+            raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
 
     def go_on(_now: IngestReport | None = None) -> None:
         beat()
@@ -228,45 +228,47 @@ def take_in(
     corpus = offer.corpus or corpus
     # The files may be replaced before the child opens them.
     within = str(offer.folder)
-    reader = child or Child()
+    reader = child or WorkerProcess()
     with closing(reader) if child is None else nullcontext():
-        if notation_of(store.settings().grammar).takes == PAIRS:
-            return ingest_apart(store, reader, paths, corpus, go_on, replace(handling, within=within), go_on)
+        if find_notation(store.settings().grammar).takes == PAIRS:
+            return ingest_in_sandbox(store, reader, paths, corpus, go_on, replace(handling, within=within), go_on)
         if len(paths) > 1:
-            raise InputError(f"{readable(paths[0])}: is part of a bitext, but this store ingests single files of trees")
+            raise InputError(
+                f"{printable(paths[0])}: is part of a bitext, but this store ingests single files of trees"
+            )
         lists = _ending(offer.paths[0].name)[1] == NBEST_ENDING
         treebank = TreebankFile(paths[0], lists, handling.limits, within)
-        return ingest_trees_apart(store, reader, treebank, corpus, go_on, go_on)
+        return ingest_trees_in_sandbox(store, reader, treebank, corpus, go_on, go_on)
 
 
-def move(folder: Path, offer: Offer, reason: str | None = None) -> str:
+def move(folder: Path, offer: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
     Files in a subfolder are moved to a subfolder of the same name, if that is free. Returns the new path of the first
-    file. Raises `FileStuckError` if these files cannot be moved, and `SpoolError` if no file can be.
+    file. Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if no file can be.
     """
     target = folder / (DONE if reason is None else FAILED)
     moved: list[str] = []
     with (
-        _trouble_named(folder, target, offer),
+        _convert_move_error(folder, target, offer),
         folder_within(folder, *offer.place) as place,
         _target_folder(folder, target.name, offer) as (free_place, shown),
     ):
         for path in offer.files:
             if not exists_in(place, path.name):
                 continue
-            free = _free(free_place, path.name)
+            free = _unused_path(free_place, path.name)
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                write_in(free_place, _reason_of(free_place, free), (readable(reason) + "\n").encode())
+                write_in(free_place, _reason_path(free_place, free), (printable(reason) + "\n").encode())
             # Another process may have taken the file back.
             with suppress(FileNotFoundError):
                 os.rename(path.name, free, src_dir_fd=place, dst_dir_fd=free_place)
             moved.append(str(shown / free))
-    return readable(os.path.abspath(moved[0] if moved else target))
+    return printable(os.path.abspath(moved[0] if moved else target))
 
 
-def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
+def identity(offer: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
     """Return an identity that distinguishes the files from later files of the same name. Missing files are omitted."""
     found = []
     for path in offer.files:
@@ -277,7 +279,7 @@ def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @contextmanager
-def _target_folder(folder: Path, target: str, offer: Offer) -> Iterator[tuple[int, Path]]:
+def _target_folder(folder: Path, target: str, offer: SpoolInput) -> Iterator[tuple[int, Path]]:
     """Open the target folder, named like the offer's subfolder, with a number if a file has that name."""
     with folder_within(folder, target) as place:
         if offer.subfolder is None:
@@ -290,7 +292,7 @@ def _target_folder(folder: Path, target: str, offer: Offer) -> Iterator[tuple[in
             except FileExistsError:
                 if not stat.S_ISDIR(os.stat(found, dir_fd=place, follow_symlinks=False).st_mode):
                     number += 1
-                    found = fitting(place, offer.subfolder, f".{number}")
+                    found = shorten_name(place, offer.subfolder, f".{number}")
                     continue
             break
         descriptor = subfolder(place, found)
@@ -301,20 +303,20 @@ def _target_folder(folder: Path, target: str, offer: Offer) -> Iterator[tuple[in
 
 
 @contextmanager
-def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
-    """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileStuckError`."""
+def _convert_move_error(folder: Path, target: Path, offer: SpoolInput) -> Iterator[None]:
+    """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileMoveError`."""
     try:
         yield
     except OSError as error:
-        what = f"{offer.name} cannot be moved to {readable(str(target))}: {error.strerror or error}"
+        what = f"{offer.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
         for names in ((), (target.name,)):
-            if trouble := _trouble(folder, *names):
-                place = readable(str(folder.joinpath(*names)))
+            if trouble := _folder_problem(folder, *names):
+                place = printable(str(folder.joinpath(*names)))
                 raise SpoolError(f"spool: {what}; {place} cannot be written: {trouble}") from error
-        raise FileStuckError(what) from error
+        raise FileMoveError(what) from error
 
 
-def _trouble(folder: Path, *names: str) -> str | None:
+def _folder_problem(folder: Path, *names: str) -> str | None:
     """Return the reason why files cannot be created and renamed in a folder, or None if they can."""
     probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
     moved = f"{probe}-moved"
@@ -333,17 +335,17 @@ def _trouble(folder: Path, *names: str) -> str | None:
     return None
 
 
-def _reason_of(folder: int, name: str) -> str:
+def _reason_path(folder: int, name: str) -> str:
     """Return the name of the `.reason` file for a file in `failed/`."""
-    return fitting(folder, name, REASON)
+    return shorten_name(folder, name, REASON)
 
 
-def _free(folder: int, name: str) -> str:
+def _unused_path(folder: int, name: str) -> str:
     """Return an unused name in the folder: the name, with a number if needed."""
     free = name
     number = 1
-    while exists_in(folder, free) or exists_in(folder, _reason_of(folder, free)):
-        free = fitting(folder, name, f".{number}")
+    while exists_in(folder, free) or exists_in(folder, _reason_path(folder, free)):
+        free = shorten_name(folder, name, f".{number}")
         number += 1
     return free
 
@@ -351,7 +353,7 @@ def _free(folder: int, name: str) -> str:
 _ATTEMPTS = 2
 """A file is rejected after this many failed attempts, for any reason."""
 
-_NOT_THE_FILES = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
+_STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
 """Errors that would affect every other file as well."""
 
 
@@ -368,11 +370,11 @@ class SpoolLoop:
         self._configuration = configuration
         self._health = health
         self._log = log.bind(loop=self.name)
-        self._take: Callable[[Store, Offer], IngestReport] = take_in
-        self._waiting: set[Waiting] = set()
-        self._logged: set[Waiting] = set()
+        self._take: Callable[[Store, SpoolInput], IngestReport] = ingest_input
+        self._waiting: set[PendingFiles] = set()
+        self._logged: set[PendingFiles] = set()
         self._failures: dict[object, int] = {}
-        self._stuck: dict[object, Waiting] = {}
+        self._stuck: dict[object, PendingFiles] = {}
 
     def prepare(self, configuration: Configuration) -> None:
         """Create the spool folders. Raises `SpoolError` if this fails or the store has other languages."""
@@ -388,10 +390,10 @@ class SpoolLoop:
             languages = two_languages(section.languages, "languages") if section.languages else None
             tokenize = None
             if section.tokenize:
-                tokenize = languages or pipeline_of(settings).languages
+                tokenize = languages or make_pipeline(settings).languages
                 if tokenize is None:
                     raise UsageError('tokenize requires languages, such as languages = "fr,en"')
-            pipeline_of(settings, languages, tokenize)
+            make_pipeline(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
         return IngestOptions(languages, tokenize, configuration.intake)
@@ -401,25 +403,25 @@ class SpoolLoop:
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
-        child = Child(MEMORY_BYTES, configuration.intake.reader_seconds)
+        child = WorkerProcess(MEMORY_BYTES, configuration.intake.reader_seconds)
         with closing(child):
             if folder is not None:
                 prepare(folder)
                 handling = self._handling(configuration)
                 self._take = partial(
-                    take_in, corpus=section.corpus, handling=handling, stopped=stop.is_set, beat=beat, child=child
+                    ingest_input, corpus=section.corpus, handling=handling, stopped=stop.is_set, beat=beat, child=child
                 )
             while not stop.is_set():
                 if folder is not None:
                     busy = self._look(folder, section.unaligned_after, stop, beat)
                     if not busy:
                         child.close()
-                beat.well()
+                beat.ok()
                 stop.wait(section.poll_seconds)
 
     def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
         """Ingest the files that are ready; return whether there were any."""
-        found, incomplete = offers(folder, unaligned_after)
+        found, incomplete = find_inputs(folder, unaligned_after)
         known = {offer: identity(offer) for offer in found}
         there = set(known.values())
         self._stuck = {key: stuck for key, stuck in self._stuck.items() if key in there}
@@ -433,15 +435,15 @@ class SpoolLoop:
                 return True
             try:
                 self._take_in(folder, offer, known[offer])
-            except FileStuckError as error:
+            except FileMoveError as error:
                 # Without this, it would be ingested again and again.
-                self._stuck[known[offer]] = Waiting((offer.name,), str(error))
+                self._stuck[known[offer]] = PendingFiles((offer.name,), str(error))
                 self._log.error("file cannot be moved", file=offer.name, reason=str(error))
-            beat.well()
+            beat.ok()
         self._health.spool = replace(self._health.spool, waiting=waiting)
         return bool(found)
 
-    def _tell(self, waiting: Sequence[Waiting]) -> None:
+    def _tell(self, waiting: Sequence[PendingFiles]) -> None:
         """Report waiting files and reasons: in the status immediately, in the log once they wait at the second look.
 
         The files of one input arrive one after the other, so the rest may be about to arrive.
@@ -455,7 +457,7 @@ class SpoolLoop:
         self._logged = now & (self._logged | self._waiting)
         self._waiting = now
 
-    def _take_in(self, folder: Path, offer: Offer, key: object) -> None:
+    def _take_in(self, folder: Path, offer: SpoolInput, key: object) -> None:
         try:
             report = self._take(self._store, offer)
         except FileNotFoundError:
@@ -466,7 +468,7 @@ class SpoolLoop:
             self._set_apart(folder, offer, str(error))
         except StoreRefusedError as error:
             self._fail(folder, offer, key, error)
-        except _NOT_THE_FILES:
+        except _STORE_ERRORS:
             raise
         except Exception as error:
             self._fail(folder, offer, key, error)
@@ -487,25 +489,25 @@ class SpoolLoop:
             for note in report.notes:
                 self._log.warning("note on file", file=offer.name, note=note.code, reason=note.text)
 
-    def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
+    def _fail(self, folder: Path, offer: SpoolInput, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
         times = self._failures.get(key, 0) + 1
-        said = readable(str(error) or type(error).__name__)
+        said = printable(str(error) or type(error).__name__)
         # The message of a deliberate error needs no traceback.
-        trace = None if isinstance(error, (DaemonError, ChildError)) else error
+        trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times
             self._log.warning("reading failed, will be retried", file=offer.name, reason=said, exc_info=trace)
         else:
             self._failures.pop(key, None)
-            reason = f"{readable(str(offer.paths[0]))}: {said} ({times} times)"
+            reason = f"{printable(str(offer.paths[0]))}: {said} ({times} times)"
             self._set_apart(folder, offer, reason, trace)
 
-    def _set_apart(self, folder: Path, offer: Offer, reason: str, trace: Exception | None = None) -> None:
+    def _set_apart(self, folder: Path, offer: SpoolInput, reason: str, trace: Exception | None = None) -> None:
         if not all(os.path.lexists(path) for path in offer.paths):
             self._log.warning("file disappeared while it was read", file=offer.name)
             return
         corpus = offer.corpus or self._configuration().spool.corpus
-        self._store.set_apart(offer.name, corpus, readable(reason), lambda: move(folder, offer, reason))
+        self._store.record_failed_file(offer.name, corpus, printable(reason), lambda: move(folder, offer, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
-        self._log.warning("file failed", file=offer.name, reason=readable(reason), exc_info=trace)
+        self._log.warning("file failed", file=offer.name, reason=printable(reason), exc_info=trace)

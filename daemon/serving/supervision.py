@@ -16,8 +16,8 @@ from hierogram.daemon.exceptions import DaemonError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
-_LONGEST_WAIT_SECONDS = 5.0
-_WAITED_OUT = (StoreUnavailableError, SpoolError)
+_MAX_WAIT_SECONDS_LENGTH = 5.0
+_RETRYABLE = (StoreUnavailableError, SpoolError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
 
@@ -30,7 +30,7 @@ class StoppedError(DaemonError):
 
 
 class Heartbeat:
-    """Heartbeat of a loop: call it often, `progress` when part of its work is done, `well` when a round is complete."""
+    """Heartbeat of a loop: call it often, `progress` when part of its work is done, `ok` when a round is complete."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Heartbeat:
         self()
         self.trouble = None
 
-    def well(self) -> None:
+    def ok(self) -> None:
         """Record a complete round: reset the failure count."""
         self.progress()
         self.failures = 0
@@ -86,31 +86,33 @@ class LoopHealth:
 
     name: str
     age: float
-    patience: float
-    turns: bool = True
+    timeout_seconds: float
+    running: bool = True
     restarts: int = 0
     error: str | None = None
 
 
-class _Kept:
+class _SupervisedLoop:
     """A loop with its thread, stop flag and heartbeat."""
 
-    def __init__(self, loop: Loop, patience: DaemonSection, listener: "Listener", clock: Callable[[], float]) -> None:
+    def __init__(
+        self, loop: Loop, timeout_seconds: DaemonSection, listener: "Listener", clock: Callable[[], float]
+    ) -> None:
         self.loop = loop
-        self.patience = patience
+        self.timeout_seconds = timeout_seconds
         self.listener = listener
         self.stop = threading.Event()
         self.again = threading.Event()
         self.ending = threading.Event()
-        self.heart = Heartbeat(clock)
-        self.given_up: BaseException | None = None
+        self.heartbeat = Heartbeat(clock)
+        self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self._keep, name=loop.name, daemon=True)
 
     def _keep(self) -> None:
         while not self.ending.is_set():
             failed = False
             try:
-                self.loop.run(self.stop, self.heart)
+                self.loop.run(self.stop, self.heartbeat)
                 if not self.stop.is_set():
                     raise DaemonError(f"the loop {self.loop.name} ended unexpectedly")
             except BaseException as error:
@@ -119,7 +121,7 @@ class _Kept:
                     return
             # A restart for a new configuration is not a failure.
             if failed and not self.ending.is_set():
-                self.heart.restarts += 1
+                self.heartbeat.restarts += 1
             if self.again.is_set() and not self.ending.is_set():
                 self.again.clear()
                 self.stop.clear()
@@ -129,27 +131,27 @@ class _Kept:
 
     def _endure(self, error: BaseException) -> bool:
         """Wait before the next attempt; return False if the loop must not be retried."""
-        heart = self.heart
+        heart = self.heartbeat
         heart.error = heart.trouble = str(error) or type(error).__name__
-        heart.waits = isinstance(error, _WAITED_OUT)
+        heart.waits = isinstance(error, _RETRYABLE)
         heart.failures += 1
         if self.ending.is_set():
             self.listener(self.loop.name, error, None)
             return False
-        too_often = not heart.waits and heart.failures >= self.patience.give_up_after
+        too_often = not heart.waits and heart.failures >= self.timeout_seconds.give_up_after
         if too_often or isinstance(error, _FATAL):
-            self.given_up = error
+            self.failed = error
             self.listener(self.loop.name, error, None)
             return False
-        longest = self.patience.longest_pause_seconds
+        longest = self.timeout_seconds.longest_pause_seconds
         if heart.waits:
             # The daemon should be ready soon after the store is.
-            longest = min(longest, _LONGEST_WAIT_SECONDS)
-        pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), longest)
+            longest = min(longest, _MAX_WAIT_SECONDS_LENGTH)
+        pause = min(self.timeout_seconds.pause_seconds * 2 ** min(heart.failures - 1, 16), longest)
         self.listener(self.loop.name, error, pause)
-        self.heart()
+        self.heartbeat()
         self.stop.wait(pause)
-        self.heart()
+        self.heartbeat()
         return True
 
 
@@ -163,12 +165,12 @@ class Supervisor:
     def __init__(
         self,
         loops: Sequence[Loop],
-        patience: DaemonSection,
+        timeout_seconds: DaemonSection,
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience = patience
-        self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
+        self._patience = timeout_seconds
+        self._kept = {loop.name: _SupervisedLoop(loop, timeout_seconds, listener, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
         """Prepare the loops that read any of the sections (None: all loops).
@@ -182,19 +184,19 @@ class Supervisor:
     def start(self) -> None:
         """Start all loops."""
         for kept in self._kept.values():
-            kept.heart()
+            kept.heartbeat()
             kept.thread.start()
 
     def check(self) -> None:
         """Raise `DaemonError` if a loop has failed for good, or has not beaten for too long."""
         for name, kept in self._kept.items():
-            if kept.given_up is not None:
-                times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
-                raise DaemonError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
+            if kept.failed is not None:
+                times = f" {kept.heartbeat.failures} times in a row" if kept.heartbeat.failures > 1 else ""
+                raise DaemonError(f"the loop {name} failed{times}: {kept.heartbeat.error}") from kept.failed
             if not kept.thread.is_alive():
-                raise DaemonError(f"the loop {name} has stopped: {kept.heart.error}")
-            if kept.heart.age > self._patience.stall_seconds:
-                raise DaemonError(f"the loop {name} has not responded for {kept.heart.age:.0f} s")
+                raise DaemonError(f"the loop {name} has stopped: {kept.heartbeat.error}")
+            if kept.heartbeat.age > self._patience.stall_seconds:
+                raise DaemonError(f"the loop {name} has not responded for {kept.heartbeat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Restart every loop that reads one of the sections; return their names."""
@@ -217,16 +219,23 @@ class Supervisor:
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return the state of all loops."""
-        patience = self._patience.stall_seconds
-        ages = {name: kept.heart.age for name, kept in self._kept.items()}
+        timeout_seconds = self._patience.stall_seconds
+        ages = {name: kept.heartbeat.age for name, kept in self._kept.items()}
         return tuple(
-            LoopHealth(name, ages[name], patience, ages[name] <= patience, kept.heart.restarts, kept.heart.error)
+            LoopHealth(
+                name,
+                ages[name],
+                timeout_seconds,
+                ages[name] <= timeout_seconds,
+                kept.heartbeat.restarts,
+                kept.heartbeat.error,
+            )
             for name, kept in self._kept.items()
         )
 
     def trouble(self) -> str | None:
         """Return the current trouble of a loop, or None."""
         for name, kept in self._kept.items():
-            if kept.heart.trouble is not None:
-                return f"{name}: {kept.heart.trouble}"
+            if kept.heartbeat.trouble is not None:
+                return f"{name}: {kept.heartbeat.trouble}"
         return None

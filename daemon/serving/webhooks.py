@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 _BEAT_SECONDS = 0.5
-_LONGEST_PAUSE = 3600.0
-_MOST_SAID = 500
+_MAX_PAUSE_LENGTH = 3600.0
+_MAX_ANSWER_LENGTH = 500
 _PREFIX = "whsec_"
 _PORTS = {"http": 80, "https": 443}
-_SHORTEST_SECRET = 4
+_MIN_SECRET_LENGTH = 4
 """Minimum length of a part of a URL that is removed from messages."""
 
 
@@ -70,7 +70,7 @@ def without_credentials(said: str, url: str) -> str:
     secrets |= {f"{parts.path}?{parts.query}", parts.path, *parts.path.split("/"), *re.split("[&=]", parts.query)}
     texts = {text for secret in secrets if secret for text in (secret, unquote(secret))}
     for text in sorted(texts, key=len, reverse=True):
-        if len(text) >= _SHORTEST_SECRET:
+        if len(text) >= _MIN_SECRET_LENGTH:
             said = said.replace(text, "…")
             # What is said may end within the secret.
             begun = next((size for size in range(len(text) - 1, 2, -1) if said.endswith(text[:size])), 0)
@@ -94,7 +94,7 @@ class WebhookLoop(Loop):
         section = self._configuration().webhooks
         if section.url is None:
             while not stop.is_set():
-                beat.well()
+                beat.ok()
                 stop.wait(_LOOK_SECONDS)
             return
         with asyncio.Runner() as runner:
@@ -111,20 +111,20 @@ class WebhookLoop(Loop):
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
                 self._store.queue_deliveries(webhook, section.events)
-                for delivery in self._store.due_deliveries(webhook, time.time(), _LONGEST_PAUSE):
-                    answered = await _beating(send(client, section, delivery), stop, beat)
+                for delivery in self._store.due_deliveries(webhook, time.time(), _MAX_PAUSE_LENGTH):
+                    answered = await _await_with_heartbeat(send(client, section, delivery), stop, beat)
                     if answered is None:
                         return
                     self._note(section, delivery, *answered)
-                beat.well()
+                beat.ok()
                 await asyncio.sleep(_LOOK_SECONDS)
 
     def _note(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
         attempt = delivery.attempts + 1
         again = None
         if error is not None and attempt < section.attempts:
-            again = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _LONGEST_PAUSE)
-        self._store.note_delivery(delivery, status, error, again)
+            again = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_LENGTH)
+        self._store.record_delivery(delivery, status, error, again)
         if error is None:
             self._log.info("webhook delivered", about=delivery.event_id, status=status)
         elif again is None:
@@ -136,7 +136,7 @@ class WebhookLoop(Loop):
 _Found = TypeVar("_Found")
 
 
-async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
+async def _await_with_heartbeat(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
     """Await the work while beating; return its result, or None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
@@ -183,16 +183,16 @@ async def send(
             said = b""
             async for piece in answer.aiter_raw():
                 said += piece
-                if len(said) > _MOST_SAID:
+                if len(said) > _MAX_ANSWER_LENGTH:
                     break
             text = without_credentials(said.decode(errors="replace"), url)
-            return answered, f"answered {answered}: {_plain(text[:_MOST_SAID])}"
+            return answered, f"answered {answered}: {_printable(text[:_MAX_ANSWER_LENGTH])}"
     except TimeoutError:
         return answered, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return None, _plain(without_credentials(f"{type(error).__name__}: {error}", url)[:_MOST_SAID])
+        return None, _printable(without_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_ANSWER_LENGTH])
 
 
-def _plain(said: str) -> str:
+def _printable(said: str) -> str:
     """Replace unprintable characters in a receiver's answer: Postgres rejects NUL, and a log entry is one line."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)

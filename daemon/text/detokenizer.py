@@ -61,18 +61,18 @@ class Neighbor(Enum):
 
 
 @lru_cache(maxsize=1 << 16)
-def _sign_of(token: str) -> str:
+def _cached_sign(token: str) -> str:
     shown = _INVISIBLE.sub("", token)
     return shown if len({*shown}) == 1 and not shown[0].isalnum() else ""
 
 
-def sign_of(token: str) -> str:
+def extract_sign(token: str) -> str:
     """Return a token without invisible characters if it is a sign, possibly repeated, else an empty string."""
-    return "" if token.isalnum() else token if len(token) == 1 else _sign_of(token)
+    return "" if token.isalnum() else token if len(token) == 1 else _cached_sign(token)
 
 
 @cache
-def neighbor_of(sign: str) -> Neighbor:
+def find_neighbor(sign: str) -> Neighbor:
     """Return the neighbor that a sign attaches to, by the sign's first character."""
     if _AFTER.match(sign):
         return Neighbor.AFTER
@@ -160,7 +160,7 @@ class _Sentence:
         return self._tokens[k] if 0 <= k < len(self._tokens) else ""
 
     def _bind(self, k: int) -> None:
-        token, left, right = sign_of(self._tokens[k]), self._left, self._right
+        token, left, right = extract_sign(self._tokens[k]), self._left, self._right
         before, after = self._at(k - 1), self._at(k + 1)
         apostrophe = self._language.apostrophe
         if not token:
@@ -193,7 +193,7 @@ class _Sentence:
         elif token == "#":
             right[k] = after[:1].isalnum()
         else:
-            neighbor = neighbor_of(token[:1])
+            neighbor = find_neighbor(token[:1])
             left[k] = neighbor is Neighbor.BEFORE and k > 0
             # The number before a currency may already belong to another one: 5 € 6 €.
             number = neighbor is Neighbor.NUMBER and after[:1].isdigit() and not before[-1:].isdigit()
@@ -261,7 +261,7 @@ class _Sentence:
         closes = _FAR if early else 0.0
         if not after:
             opens += _NOTHING_TO_QUOTE
-        elif neighbor_of(after[0]) is Neighbor.BEFORE:
+        elif find_neighbor(after[0]) is Neighbor.BEFORE:
             opens += _OUT_OF_PLACE
         if not before:
             closes += _NOTHING_TO_QUOTE

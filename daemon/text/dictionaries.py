@@ -14,17 +14,17 @@ from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
-from hierogram.daemon.compressing import plain_name
+from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text import xml_streams
-from hierogram.daemon.text.lines import LINES_A_CHUNK, open_lines
+from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
 from hierogram.daemon.text.reading import OpenFiles
 from hierogram.daemon.text.rejections import (
     DEFAULT_LIMITS,
     DEPRECATED_TERM,
     FIELD_COUNT,
     MISSING_FIELD,
-    Limits,
+    InputLimits,
     RejectionError,
 )
 from hierogram.daemon.text.validation import LineColumns, reject
@@ -50,7 +50,7 @@ _LEVELS = _CONCEPTS | _LANGUAGES | {"tig", "ntig", "termSec"}
 _TEXTS = frozenset({"note", "descrip"})
 """Elements that contain free text, unless their type is a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
-_MOST_CHARACTERS = 1 << 16
+_MAX_CHARACTERS = 1 << 16
 """Maximum length of a term. Longer terms are cut. No store accepts a term of this length."""
 _NOT_TO_BE_USED = re.compile(
     r"\W*(?:deprecated|superseded|obsolete|forbidden|prohibited|rejected|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
@@ -58,7 +58,7 @@ _NOT_TO_BE_USED = re.compile(
     re.IGNORECASE,
 )
 """Value of a data category, such as `administrativeStatus`, for a term that must not be used."""
-_LONGEST_STATUS = 100
+_MAX_STATUS_LENGTH = 100
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ class _Reader(xml_streams.UnitReader[Concept]):
     def data(self, text: str) -> None:
         super().data(text)
         if self._text is None:
-            self._value += text[: _LONGEST_STATUS - len(self._value)]
-        elif self._size < _MOST_CHARACTERS:
+            self._value += text[: _MAX_STATUS_LENGTH - len(self._value)]
+        elif self._size < _MAX_CHARACTERS:
             self._text.append(text)
             self._size += len(text)
 
@@ -147,10 +147,10 @@ class Dictionary(OpenFiles):
     if the file cannot be opened or its first line does not name these columns, `UsageError` if its format is unknown.
     """
 
-    def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, path: str, format: str = "auto", limits: InputLimits = DEFAULT_LIMITS) -> None:
         """Open the file."""
         super().__init__()
-        name = plain_name(path.lower()).rpartition(".")[2] if format == "auto" else format
+        name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
             raise UsageError(f"--dictionary {path}: unknown suffix: choose --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
@@ -162,7 +162,7 @@ class Dictionary(OpenFiles):
         rejected: list[tuple[int, RejectionError, str]] = []
         entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
         while True:
-            some = list(islice(entries, LINES_A_CHUNK))
+            some = list(islice(entries, LINES_PER_CHUNK))
             if not some and not rejected:
                 return
             yield LineColumns(
@@ -182,8 +182,11 @@ class Dictionary(OpenFiles):
         languages = self._languages
         for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
-                languages = xml_streams.languages_of((one.language for one in concept), self.origin, "concept")
-            sides = [[one for one in concept if xml_streams.is_of(one.language, language)] for language in languages]
+                languages = xml_streams.unit_languages((one.language for one in concept), self.origin, "concept")
+            sides = [
+                [one for one in concept if xml_streams.matches_language(one.language, language)]
+                for language in languages
+            ]
             for one in (one for side in sides for one in side if one.status is not None):
                 problem = RejectionError(DEPRECATED_TERM, f"the term {one.term!r} is marked as {one.status}")
                 rejected.append((number, problem, f"{one.language}: {one.term}"))
@@ -234,7 +237,8 @@ class Dictionary(OpenFiles):
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [
-                [k for k, name in enumerate(names) if xml_streams.is_of(name, side)] for side in (source, target)
+                [k for k, name in enumerate(names) if xml_streams.matches_language(name, side)]
+                for side in (source, target)
             ]
             if all(columns):
                 return columns[0][0], columns[1][0]

@@ -10,7 +10,7 @@ from hierogram.storage.records import NewPairs
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class DictionaryOptions:
     """Say how entries count; where they are no block, the aligner links the words of one that has several."""
 
     weight: Annotated[int, Option("Dictionary: number of pairs that an entry counts as.", min=1, max=1_000)] = 1

@@ -32,7 +32,7 @@ from hierogram.daemon.text.rejections import (
     NUL_BYTE,
     WRONG_TYPE,
     RejectionError,
-    shown,
+    quote_bytes,
 )
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
@@ -87,7 +87,7 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
         waiting = [lines[min(lengths) :] for lines in waiting]
 
 
-def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
+def parse_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
     """Parse the lines of one file with `pipes`, `tabs` or `json_object`. Line numbers start at `first`."""
     for chunk in chunks:
         numbers: list[int] = []
@@ -120,7 +120,7 @@ LineParser = Callable[[bytes], ParsedLine]
 """Line parser. Raises `RejectionError` if the line is malformed."""
 
 
-def _refuse_long_or_empty(line: bytes) -> None:
+def _check_length(line: bytes) -> None:
     if len(line) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
     if not line.strip(b" \t"):
@@ -137,13 +137,13 @@ def pipes(line: bytes) -> ParsedLine:
     """
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
-        _refuse_long_or_empty(line)
+        _check_length(line)
         fields: list[list[bytes]] = [[]]
         for token in line.replace(b"\t", b" ").split(b" "):
             if token == PIPE:
                 fields.append([])
             elif PIPE in token and token.strip(b"|"):
-                raise RejectionError(FIELD_COUNT, f"{shown(token)}: `|||` {_SPACED}")
+                raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACED}")
             else:
                 fields[-1].append(token)
         parts = [b" ".join(field) for field in fields]
@@ -157,7 +157,7 @@ def tabs(line: bytes) -> ParsedLine:
     """Parse tab-separated source, target and optional alignment. Raises `RejectionError` if the line is malformed."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
-        _refuse_long_or_empty(line)
+        _check_length(line)
         fields = f"{columns} field{'s' * (columns > 1)}"
         raise RejectionError(FIELD_COUNT, f"expected source, tab, target [, tab, alignment], got {fields}")
     parts = line.split(b"\t")
@@ -169,7 +169,7 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
 
     Raises `RejectionError` if the line is malformed.
     """
-    _refuse_long_or_empty(line)
+    _check_length(line)
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -199,7 +199,7 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     external_id = _external_id(value.get("id"))
     known = None
     if any(name in value for name in _KNOWN):
-        known = KnownLinks(*(said_links(value.get(name), name) for name in _KNOWN))
+        known = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN))
     return source, target, alignment, external_id, known if any(known or ()) else None
 
 
@@ -214,7 +214,7 @@ def _links(links: Sequence[object], name: str) -> list[Link]:
     return found
 
 
-def said_links(links: object, name: str) -> frozenset[Link]:
+def parse_known_links(links: object, name: str) -> frozenset[Link]:
     """Parse known links: a Pharaoh line or a sequence of pairs. Raises `RejectionError` if they are malformed."""
     if links is None:
         return frozenset()
@@ -225,7 +225,8 @@ def said_links(links: object, name: str) -> frozenset[Link]:
         source, _, target = word.partition("-")
         if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
             raise RejectionError(
-                MALFORMED_LINK, f"{name}: {shown(word.encode())} is not a link: expected i-j, with words counted from 0"
+                MALFORMED_LINK,
+                f"{name}: {quote_bytes(word.encode())} is not a link: expected i-j, with words counted from 0",
             )
         found.append((int(source), int(target)))
     return frozenset(found)
@@ -255,7 +256,7 @@ def _external_id(value: object) -> str | None:
     return text.decode()
 
 
-_LOOKED_AT = 100
+_SAMPLE_LINES = 100
 _ENOUGH = 20
 
 _OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "binary data", "UTF-16"
@@ -273,7 +274,7 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-_LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+_DETECTORS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     (_OBJECTS, _is_object),
     (_PIPED, lambda line: PIPE in line.split()),
     (_TREES, lambda line: bool(_TREE.match(line)) and line.endswith(b")") and line.count(b"(") == line.count(b")")),
@@ -283,11 +284,11 @@ _LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
     """Return the first non-empty lines."""
-    stripped = (line.strip(b" \t") for line in lines[:_LOOKED_AT])
+    stripped = (line.strip(b" \t") for line in lines[:_SAMPLE_LINES])
     return [line for line in stripped if line][:_ENOUGH]
 
 
-def _look(lines: Sequence[bytes]) -> str | None:
+def _detect_kind(lines: Sequence[bytes]) -> str | None:
     """Return the kind of data that all first lines resemble. None if they may be sentences."""
     sample = _sample(lines)
     if not sample:
@@ -300,7 +301,7 @@ def _look(lines: Sequence[bytes]) -> str | None:
     unprintable = sum(_CONTROL.search(line) is not None for line in sample)
     if 2 * unprintable > len(sample) > 1:
         return _BINARY
-    return next((look for look, holds in _LOOKS if all(map(holds, sample))), None)
+    return next((look for look, holds in _DETECTORS if all(map(holds, sample))), None)
 
 
 def _advice(look: str, path: str) -> str:
@@ -317,11 +318,11 @@ def _advice(look: str, path: str) -> str:
     }[look]
 
 
-def _refuse(path: str, look: str, wanted: str) -> InputError:
+def _raise_wrong_format(path: str, look: str, wanted: str) -> InputError:
     return InputError(f"{path}: expected {wanted}, got {look}: {_advice(look, path)}")
 
 
-def recognise(lines: Sequence[bytes], path: str) -> str:
+def detect_format(lines: Sequence[bytes], path: str) -> str:
     """Detect the format from a file's first lines: pipes, jsonl or tsv. Raises `InputError` if no format fits."""
     sample = _sample(lines)
     if not sample:
@@ -331,7 +332,7 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
         return JSONL
     if PIPE in first.split():
         return PIPES
-    look = _look(lines)
+    look = _detect_kind(lines)
     if look is not None:
         raise InputError(f"{path}: contains {look}: {_advice(look, path)}")
     if PIPE in first and b"\t" not in first:
@@ -349,7 +350,7 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
     )
 
 
-_OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
+_EXPECTED_KINDS = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
 _WANTED = {
     PIPES: "`source ||| target` lines",
     JSONL: "JSON lines",
@@ -361,9 +362,9 @@ _WANTED = {
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
     """Raise `InputError` if the first lines of a file do not fit the format pipes, jsonl, tsv or trees."""
-    look = _look(lines)
-    if look is not None and look != _OWN_LOOK.get(format):
-        raise _refuse(path, look, _WANTED[format])
+    look = _detect_kind(lines)
+    if look is not None and look != _EXPECTED_KINDS.get(format):
+        raise _raise_wrong_format(path, look, _WANTED[format])
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
@@ -372,13 +373,13 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
     Source and target must be sentences, the third file must be links, and no file may be empty unless all are.
     """
     for path, lines in zip(paths[:2], beginnings, strict=False):
-        look = _look(lines)
+        look = _detect_kind(lines)
         if look is not None:
-            raise _refuse(path, look, "sentences")
+            raise _raise_wrong_format(path, look, "sentences")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):
-        look = _look(lines)
+        look = _detect_kind(lines)
         if look not in (None, _LINKS):
-            raise _refuse(path, str(look), "links")
+            raise _raise_wrong_format(path, str(look), "links")
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             raise InputError(

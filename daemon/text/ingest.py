@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from hierogram.daemon.exceptions import WrongKindError
-from hierogram.daemon.files import readable
-from hierogram.daemon.prefetch import ahead
+from hierogram.daemon.files import printable
+from hierogram.daemon.prefetch import prefetch
 from hierogram.daemon.text.notes import NOT_NFC, SWAPPED_SIDES, Note, words_not_in_nfc
 from hierogram.daemon.text.reading import (
-    AS_THE_STORE,
-    Beginning,
-    Checks,
+    STORE_DEFAULTS,
     IngestOptions,
+    InputHeader,
+    InputValidator,
     Source,
     ValidatedChunk,
-    read_apart,
+    read_in_sandbox,
 )
-from hierogram.daemon.text.rejections import Limits
-from hierogram.daemon.text.sides import WholeWords, are_swapped
-from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, notation_of
-from hierogram.storage.child import Child
+from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.text.sides import WordSideCounts, are_swapped
+from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_notation
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, in_runs
 from hierogram.storage.store import Store
+from hierogram.storage.worker_process import WorkerProcess
 
 _HOW = {
     PAIRS: "ingest pairs (`hierogram ingest`), or create another store for trees (`hierogram init --kind trees`)",
@@ -36,9 +36,9 @@ _HOW = {
 }
 
 
-def check_takes(store: Store, offered: str) -> None:
+def check_input_kind(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
-    notation = notation_of(store.settings().grammar)
+    notation = find_notation(store.settings().grammar)
     if notation.takes != offered:
         raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_HOW[notation.takes]}")
 
@@ -48,9 +48,9 @@ DEFAULT_CORPUS = "default"
 _SHOWN_REJECTIONS = 10
 
 
-_MOST_ODD_WORDS = 1_000
+_MAX_ODD_WORDS = 1_000
 """Maximum number of words per side to look up: words not in NFC, and words with another normalization form."""
-_MOST_COUNTED_PAIRS = 2_000
+_MAX_COUNTED_PAIRS = 2_000
 """Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
 
 
@@ -75,26 +75,26 @@ class IngestReport:
     bytes_total: int | None = None
 
 
-def _reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
+def _count_reasons(rejected: Iterable[RejectedLine]) -> Counter[str]:
     reasons: Counter[str] = Counter()
     for run in rejected:
         reasons[run.reason] += run.lines
     return reasons
 
 
-class Batch:
+class IngestBatch:
     """Input being stored, a few chunks per transaction.
 
     Pairs that the store already contains are skipped. Rejected lines are stored separately. `report` counts stored
     lines.
     """
 
-    def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits) -> None:
+    def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: InputLimits) -> None:
         self._store = store
         self._limits = limits
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
-        self._notes = _StoreNotes(store)
+        self._notes = _VocabularyNotes(store)
         self._notes_of_text: tuple[Note, ...] = ()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
@@ -107,11 +107,11 @@ class Batch:
         record is written in the same transaction. Raises `TooManyRejectedError` if rejections exceed the limit: before
         the lines are stored if the lines are malformed, afterwards if the store rejects them.
         """
-        reasons = _reasons_of(chunk.rejected)
+        reasons = _count_reasons(chunk.rejected)
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
         self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
         rejected = self._continued(chunk.rejected)
-        self._notes.look(chunk.pairs)
+        self._notes.inspect(chunk.pairs)
         self._notes_of_text = chunk.notes
 
         def write(added: AddedPairs) -> Receipt:
@@ -125,7 +125,7 @@ class Batch:
         report, shown = self.report, self.report.first_rejected
         report.totals += added.totals
         report.lines += added.totals.accepted + added.totals.duplicates + added.totals.rejected
-        report.reasons += _reasons_of(turned_down)
+        report.reasons += _count_reasons(turned_down)
         for run in turned_down:
             if run.earlier and shown and shown[-1].last_line + 1 == run.line:
                 shown[-1] = shown[-1]._replace(lines=shown[-1].lines + run.lines)
@@ -163,7 +163,7 @@ def _as_lines(notes: Iterable[Note]) -> list[str]:
     return [f"{note.code}: {note.text}" for note in notes]
 
 
-class _StoreNotes:
+class _VocabularyNotes:
     """Notes on an input that depend on the words of the store."""
 
     def __init__(self, store: Store) -> None:
@@ -172,7 +172,7 @@ class _StoreNotes:
         self._odd: dict[str, dict[str, None]] = {}
         """Words of each side that are not in NFC, or whose non-NFC form was in the store."""
 
-    def look(self, pairs: NewPairs) -> None:
+    def inspect(self, pairs: NewPairs) -> None:
         """Inspect pairs before they are stored."""
         if not len(pairs):
             return
@@ -180,21 +180,21 @@ class _StoreNotes:
         if not self._looked:
             self._looked = True
             # The trees of a treebank are not words.
-            self._odd = {side: {} for side in notation_of(self._store.settings().grammar).pair_words}
+            self._odd = {side: {} for side in find_notation(self._store.settings().grammar).pair_words}
             if len(self._odd) == len(texts):
-                words = WholeWords(self._store, _MOST_COUNTED_PAIRS)
+                words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)
             for side, odd in self._odd.items():
                 if decomposed := _decomposed(texts[side]):
                     odd |= dict.fromkeys(self._store.word_counts(side, decomposed))
         for side, odd in self._odd.items():
-            if len(odd) < _MOST_ODD_WORDS:
-                odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MOST_ODD_WORDS - len(odd)))
+            if len(odd) < _MAX_ODD_WORDS:
+                odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MAX_ODD_WORDS - len(odd)))
 
     def found(self) -> list[Note]:
         """Return the notes on the pairs so far.
 
-        Call it after the pairs of the last `look` are stored or have failed.
+        Call it after the pairs of the last `inspect` are stored or have failed.
         """
         notes = []
         if self._swapped:
@@ -234,7 +234,7 @@ def _decomposed(texts: Sequence[str]) -> dict[str, None]:
             form = unicodedata.normalize("NFD", word)
             if form != word and unicodedata.is_normalized("NFC", word):
                 found[form] = None
-            if len(found) >= _MOST_ODD_WORDS:
+            if len(found) >= _MAX_ODD_WORDS:
                 break
     return found
 
@@ -244,7 +244,7 @@ def ingest(
     source: Source,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
-    options: IngestOptions = AS_THE_STORE,
+    options: IngestOptions = STORE_DEFAULTS,
 ) -> IngestReport:
     """Store the pairs of an input in the corpus.
 
@@ -255,40 +255,44 @@ def ingest(
     second ingest of the repaired input adds only the missing pairs. Raises `UsageError` if its languages differ from
     the store's.
     """
-    check_takes(store, PAIRS)
-    checks = Checks(store.settings(), options, format=source.format)
+    check_input_kind(store, PAIRS)
+    checks = InputValidator(store.settings(), options, format=source.format)
     source.choose(checks.languages)
-    begun = Beginning(source.origin, source.format, source.bytes_total)
+    begun = InputHeader(source.origin, source.format, source.bytes_total)
     chunks = checks.chunks(source)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
-    chunks = chunks if begun.bytes_total is None else ahead(chunks)
+    chunks = chunks if begun.bytes_total is None else prefetch(chunks)
     try:
-        return store_chunks(Batch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report)
+        return store_chunks(
+            IngestBatch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report
+        )
     finally:
         checks.close()
 
 
-def ingest_apart(
+def ingest_in_sandbox(
     store: Store,
-    child: Child,
+    child: WorkerProcess,
     paths: Sequence[str],
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
-    options: IngestOptions = AS_THE_STORE,
+    options: IngestOptions = STORE_DEFAULTS,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
-    """Store the pairs of untrusted files, which the child process reads. See `ingest`, and `Child.run` for `wait`."""
-    check_takes(store, PAIRS)
-    with closing(child.run(wait, read_apart, paths, store.settings(), options)) as messages:
+    """Store the pairs of untrusted files, which a worker process reads. For `wait` see `WorkerProcess.run`."""
+    check_input_kind(store, PAIRS)
+    with closing(child.run(wait, read_in_sandbox, paths, store.settings(), options)) as messages:
         begun = next(messages)
-        assert isinstance(begun, Beginning)
+        assert isinstance(begun, InputHeader)
         chunks = cast("Generator[ValidatedChunk, None, None]", messages)
-        return store_chunks(Batch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report)
+        return store_chunks(
+            IngestBatch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report
+        )
 
 
 def store_chunks(
-    batch: Batch,
-    begun: Beginning,
+    batch: IngestBatch,
+    begun: InputHeader,
     chunks: Generator[ValidatedChunk, None, None],
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
@@ -302,6 +306,6 @@ def store_chunks(
                 if report:
                     report(done)
     except BaseException as error:
-        batch.fail(readable(str(error)) or type(error).__name__)
+        batch.fail(printable(str(error)) or type(error).__name__)
         raise
     return batch.finish()

@@ -197,7 +197,7 @@ _PACKAGES = {
 
 
 @cache
-def language_of(code: str) -> Language:
+def find_language(code: str) -> Language:
     """Return the rules of a language. Raises `UsageError` if a required package is not installed."""
     base = re.split("[-_]", code.lower())[0]
     if base in _PACKAGES:
@@ -223,10 +223,10 @@ def language_of(code: str) -> Language:
     return Language(base, abbreviations[False], abbreviations[True])
 
 
-def note_on_words(code: str) -> str | None:
+def missing_segmenter_note(code: str) -> str | None:
     """Return a note if a language is written without spaces and no installed package finds its words, else None."""
     base = re.split("[-_]", code.lower())[0]
-    if language_of(code).segmented:
+    if find_language(code).segmented:
         return None
     if base in _SYLLABLES:
         tokens = "each syllable is a token"

@@ -18,18 +18,18 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from hierogram.daemon.compressing import written
+from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import open_within, readable
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, Limits
+from hierogram.daemon.files import open_within, printable
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, InputLimits
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
-LINES_A_CHUNK = 5_000
-_LINES_A_WRITE = 8192
-BYTES_A_CHUNK = 1 << 22
+LINES_PER_CHUNK = 5_000
+_LINES_PER_WRITE = 8192
+BYTES_PER_CHUNK = 1 << 22
 """Maximum size of a chunk. Later stages keep several copies of a chunk."""
-MOST_LINE_BYTES = 1 << 28
+MAX_BUFFERED_LINE_BYTES = 1 << 28
 """Maximum length of a line. A longer line is not text, but for example a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -90,12 +90,12 @@ _NO_TEXT = {
 _TAR, _TAR_AT = b"ustar", 257
 
 
-def kind_of_data(head: bytes) -> str | None:
+def detect_data_type(head: bytes) -> str | None:
     """Return the type of data that are not plain text, such as `gzip data`, from their first bytes.
 
     None for possible text.
     """
-    compression = _compression_of(head)
+    compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
     if head[_TAR_AT:].startswith(_TAR):
@@ -105,11 +105,11 @@ def kind_of_data(head: bytes) -> str | None:
 
 def check_text(head: bytes, name: str) -> None:
     """Raise `InputError` if data begin like an archive or compressed data."""
-    if (kind := kind_of_data(head)) is not None:
+    if (kind := detect_data_type(head)) is not None:
         raise InputError(f"{name}: expected text, got {kind}: extract or convert it first")
 
 
-def _compression_of(head: bytes) -> _Compression | None:
+def _detect_compression(head: bytes) -> _Compression | None:
     return next((one for one in _COMPRESSIONS if _begins(head, one)), None)
 
 
@@ -118,7 +118,7 @@ def _begins(head: bytes, compression: _Compression) -> bool:
     return head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit())
 
 
-def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
+def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
     """Yield the data that `read` returns in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz.
 
     Raises `InputError` if the data are an archive, or if compressed data are damaged, end too early, or unpack to more
@@ -126,7 +126,7 @@ def read_blocks(read: Callable[[int], bytes], name: str, limits: Limits = DEFAUL
     """
     try:
         head = read(_HEAD_BYTES)
-        compression = _compression_of(head)
+        compression = _detect_compression(head)
         if compression is None:
             check_text(head, name)
         rest = iter(lambda: read(_COMPRESSED_BLOCK if compression else _BLOCK), b"")
@@ -151,7 +151,9 @@ def _without_archive(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     yield from blocks
 
 
-def _decompressed(blocks: Iterable[bytes], name: str, compression: _Compression, limits: Limits) -> Iterator[bytes]:
+def _decompressed(
+    blocks: Iterable[bytes], name: str, compression: _Compression, limits: InputLimits
+) -> Iterator[bytes]:
     kind, magic = compression.name, compression.magic
     member: Any = None
     pending = b""
@@ -209,7 +211,7 @@ class LineSplitter:
     """Split blocks into lines, without line ends and byte order marks.
 
     A byte order mark may begin any line, as in concatenated files. If a line has more than `MAX_LINE_BYTES` bytes, only
-    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if a line has more than `MOST_LINE_BYTES`.
+    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if a line has more than `MAX_BUFFERED_LINE_BYTES`.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -238,9 +240,9 @@ class LineSplitter:
 
     def _leave_out(self, size: int) -> None:
         self._left_out += size
-        if self._left_out > MOST_LINE_BYTES:
+        if self._left_out > MAX_BUFFERED_LINE_BYTES:
             raise InputError(
-                f"{self._name}: not text, because a line exceeds {MOST_LINE_BYTES:,} bytes: convert it first"
+                f"{self._name}: not text, because a line exceeds {MAX_BUFFERED_LINE_BYTES:,} bytes: convert it first"
             )
 
     def end(self) -> list[bytes]:
@@ -288,8 +290,8 @@ def _without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
 
 
-def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size`. Only the last list, and lists of more than `BYTES_A_CHUNK`, are shorter."""
+def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
+    """Regroup lines into lists of `size`. Only the last list, and lists of more than `BYTES_PER_CHUNK`, are shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -301,7 +303,7 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterat
                 yield gathered[start : start + size]
             gathered = gathered[whole:]
             held = sum(map(len, gathered))
-        if held > BYTES_A_CHUNK:
+        if held > BYTES_PER_CHUNK:
             yield gathered
             gathered, held = [], 0
     if gathered:
@@ -319,7 +321,7 @@ class LineFile:
         stream: BinaryIO,
         name: str,
         size: int | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: InputLimits = DEFAULT_LIMITS,
         read_on: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
@@ -350,7 +352,7 @@ class LineFile:
         """Yield the same content without byte order marks at the beginning of lines."""
         return _without_marks(self.blocks())
 
-    def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
+    def chunks(self, size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
         """Yield the remaining lines in lists of `size`.
 
         Raises `InputError` if the file is damaged, or is a single line that contains carriage returns.
@@ -372,7 +374,7 @@ class LineFile:
 @contextmanager
 def open_lines(
     path: str,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: InputLimits = DEFAULT_LIMITS,
     read_on: Callable[[], None] = lambda: None,
     within: str | None = None,
 ) -> Iterator[LineFile]:
@@ -392,9 +394,9 @@ def open_lines(
                 stream = stack.enter_context(open_within(Path(within), Path(path)))
             status = os.fstat(stream.fileno())
         except OSError as error:
-            raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
+            raise InputError(f"{printable(path)}: cannot be opened: {error.strerror or error}") from error
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        yield LineFile(stream, readable(os.path.abspath(path)), size, limits, read_on)
+        yield LineFile(stream, printable(os.path.abspath(path)), size, limits, read_on)
 
 
 def check_readable(*paths: str) -> None:
@@ -406,10 +408,10 @@ def check_readable(*paths: str) -> None:
         try:
             is_folder = path != STANDARD_INPUT and stat.S_ISDIR(os.stat(path).st_mode)
         except OSError as error:
-            raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
+            raise InputError(f"{printable(path)}: cannot be opened: {error.strerror or error}") from error
         if is_folder or not (path == STANDARD_INPUT or os.access(path, os.R_OK)):
             reason = os.strerror(errno.EISDIR if is_folder else errno.EACCES)
-            raise InputError(f"{readable(path)}: cannot be opened: {reason}")
+            raise InputError(f"{printable(path)}: cannot be opened: {reason}")
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
@@ -445,7 +447,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
     Raises `ExportError` if the file cannot be written.
     """
-    with written(path) as stream:
+    with open_output(path) as stream:
         left = iter(lines)
-        while some := list(islice(left, _LINES_A_WRITE)):
+        while some := list(islice(left, _LINES_PER_WRITE)):
             stream.write("".join([line + "\n" for line in some]).encode())

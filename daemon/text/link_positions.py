@@ -21,13 +21,13 @@ _SPACE = re.compile(f"[{_SPACES}]")
 _ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
-_MOST_LINES = 2_000
+_MAX_LINES = 2_000
 """Number of lines with Unicode spaces, and of lines without, on which the decision is based."""
 _WORDS = 1_000
 """Vocabulary size in the prior probability of a link."""
-_LEAST_RATIO = 10.0
+_MIN_RATIO = 10.0
 """Log-likelihood ratio that decides for one division."""
-_LEAST_DEVIATIONS = 2.0
+_MIN_DEVIATIONS = 2.0
 """Minimum of the ratio divided by the root of its summed squares, so that a single link cannot decide."""
 
 Links = list[tuple[int, int]]
@@ -48,7 +48,7 @@ class _Line:
         return all(i < len(self.source) and j < len(self.target) for i, j in self.links)
 
     @property
-    def fits_divided(self) -> bool:
+    def fits_split_words(self) -> bool:
         return all(i < len(self.divided_source) and j < len(self.divided_target) for i, j in self.links)
 
 
@@ -82,12 +82,12 @@ class LinkPositions:
         self._with_spaces = self._undivided = 0
         self._space = ""
 
-    def look(self, chunks: Sequence[LineColumns]) -> None:
+    def inspect(self, chunks: Sequence[LineColumns]) -> None:
         """Update the decision with the next lines. All lines so far determine whether lines are split."""
         spaced = [_spaced(fields) for fields in chunks]
         if not any(spaced):
             return
-        if self._compared < _MOST_LINES:
+        if self._compared < _MAX_LINES:
             for fields, places in zip(chunks, spaced, strict=True):
                 self._learn(fields, sorted({*range(len(fields.sources))} - {*places}))
             for fields, places in zip(chunks, spaced, strict=True):
@@ -102,7 +102,7 @@ class LinkPositions:
     @property
     def _likely(self) -> bool:
         """Whether one division is significantly likelier than the other."""
-        return abs(self._ratio) > max(_LEAST_RATIO, _LEAST_DEVIATIONS * sqrt(self._squares))
+        return abs(self._ratio) > max(_MIN_RATIO, _MIN_DEVIATIONS * sqrt(self._squares))
 
     def divide(self, fields: LineColumns) -> LineColumns:
         """Return the lines, with linked lines split at Unicode spaces if their links count such words."""
@@ -140,7 +140,7 @@ class LinkPositions:
     def _learn(self, fields: LineColumns, places: Sequence[int]) -> None:
         """Count the links of lines without Unicode spaces."""
         for line in _lines_with_links(fields, places):
-            if self._others >= _MOST_LINES:
+            if self._others >= _MAX_LINES:
                 return
             self._others += 1
             if line.fits:
@@ -153,7 +153,7 @@ class LinkPositions:
         for line in _lines_with_links(fields, places):
             if not self._space and (found := _SPACE.search(" ".join((*line.source, *line.target)))):
                 self._space = found[0]
-            if self._compared >= _MOST_LINES or not line.fits_divided:
+            if self._compared >= _MAX_LINES or not line.fits_split_words:
                 continue
             self._compared += 1
             if not line.fits:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks, words_advice
+from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks_tokenized, words_advice
 from hierogram.daemon.text.validation import LineColumns
 
 RUNNING_TEXT = "running-text"
@@ -29,7 +29,7 @@ _SHARE_OF_ESCAPES = 0.001
 _SHARE_OF_QUOTES = 0.5
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 """Field quoted in the style of spreadsheets."""
-_MOST_ODD_WORDS = 1_000
+_MAX_ODD_WORDS = 1_000
 
 
 class Note(NamedTuple):
@@ -56,7 +56,7 @@ class Notes:
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
-    def look(self, fields: LineColumns) -> None:
+    def inspect(self, fields: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
         if not self._looked:
             self._looked = True
@@ -71,7 +71,7 @@ class Notes:
         if self._divides is None:
             return None
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        if not any(looks(self._divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets)):
+        if not any(looks_tokenized(self._divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets)):
             return None
         if self._divides:
             return Note(
@@ -137,7 +137,7 @@ def _lines(number: int) -> str:
     return f"{number:,} {'line has' if number == 1 else 'lines have'}"
 
 
-def words_not_in_nfc(texts: Sequence[str], most: int = _MOST_ODD_WORDS) -> list[str]:
+def words_not_in_nfc(texts: Sequence[str], most: int = _MAX_ODD_WORDS) -> list[str]:
     """Return up to `most` distinct words of texts that are not in Unicode's form NFC."""
     if unicodedata.is_normalized("NFC", "\n".join(texts)):
         return []

@@ -1,6 +1,6 @@
 """Input reader: turns files into chunks of validated lines, without access to the store.
 
-An untrusted file can therefore be read in a child process (`read_apart`), which can be killed.
+An untrusted file can therefore be read in a child process (`read_in_sandbox`), which can be killed.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
-from hierogram.daemon.compressing import plain_name
+from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.files import readable
-from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.files import printable
+from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.formats import (
     JSONL,
     PARALLEL,
@@ -22,26 +22,26 @@ from hierogram.daemon.text.formats import (
     LineParser,
     check_lines,
     check_parallel,
-    fields_of_lines,
+    detect_format,
     json_object,
     parallel_fields,
+    parse_lines,
     pipes,
-    recognise,
     tabs,
 )
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import LinkPositions
 from hierogram.daemon.text.notes import Note, Notes
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
-from hierogram.daemon.text.texts import Languages, check_names, pipeline_of
-from hierogram.daemon.text.validation import LineColumns, Repeats, validate
-from hierogram.storage.child import SignOfLife
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
+from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
+from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
+from hierogram.storage.worker_process import KeepAlive
 
 AUTO = "auto"
 
 _NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
-_TAKE_APART: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_object}
+_LINE_PARSERS: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_object}
 
 
 class Source(Protocol):
@@ -109,7 +109,7 @@ class Input(OpenFiles):
         self,
         paths: Sequence[str],
         format: str = AUTO,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: InputLimits = DEFAULT_LIMITS,
         read_on: Callable[[], None] = lambda: None,
         within: str | None = None,
     ) -> None:
@@ -118,10 +118,10 @@ class Input(OpenFiles):
         `within`: see `open_lines`.
         """
         super().__init__()
-        if format == AUTO and len(paths) == 1 and plain_name(paths[0].lower()).endswith(".tmx"):
+        if format == AUTO and len(paths) == 1 and strip_suffix(paths[0].lower()).endswith(".tmx"):
             format = TMX
         _check_paths(paths, format)
-        self._paths = list(map(readable, paths))
+        self._paths = list(map(printable, paths))
         with ExitStack() as stack:
             self._files = [stack.enter_context(open_lines(path, limits, read_on, within)) for path in paths]
             self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
@@ -139,7 +139,7 @@ class Input(OpenFiles):
             check_parallel(first, self._paths)
             return PARALLEL
         if format == AUTO:
-            return recognise(first[0], self._paths[0])
+            return detect_format(first[0], self._paths[0])
         check_lines(first[0], self._paths[0], format)
         return format
 
@@ -159,7 +159,7 @@ class Input(OpenFiles):
             return memory_fields(self._files[0].blocks(), self._files[0].name, self._languages)
         if self.format == PARALLEL:
             return parallel_fields(*self._chunks)
-        return fields_of_lines(self._chunks[0], _TAKE_APART[self.format])
+        return parse_lines(self._chunks[0], _LINE_PARSERS[self.format])
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -212,10 +212,10 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
         raise UsageError("standard input (-) can be used only once")
 
 
-CHUNKS_A_TRANSACTION = 4
+CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
-REPEATS_APART = 500_000
+REPEATS_IN_MEMORY = 500_000
 """Number of fingerprints that a process with a memory limit keeps in memory."""
 
 
@@ -230,17 +230,17 @@ class IngestOptions:
 
     languages: Languages | None = None
     tokenize: Languages | None = None
-    limits: Limits = DEFAULT_LIMITS
-    entries: Entries | None = None
+    limits: InputLimits = DEFAULT_LIMITS
+    entries: DictionaryOptions | None = None
     words: bool = False
     within: str | None = None
 
 
-AS_THE_STORE = IngestOptions()
+STORE_DEFAULTS = IngestOptions()
 """Store's settings with the default limits."""
 
 
-class Beginning(NamedTuple):
+class InputHeader(NamedTuple):
     """Open input: name, format, and size in bytes, None if it is unknown."""
 
     origin: str
@@ -260,20 +260,20 @@ class ValidatedChunk(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-class Checks:
+class InputValidator:
     """Validation of an input's lines before they are stored.
 
     `format` is the input's format. Raises `UsageError` if the input's languages differ from the store's.
     """
 
     def __init__(
-        self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None, format: str = ""
+        self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""
     ) -> None:
-        pipeline = pipeline_of(settings, options.languages, options.tokenize)
+        pipeline = make_pipeline(settings, options.languages, options.tokenize)
         self._pipeline = pipeline.of_words() if options.words else pipeline
         self._entries = options.entries
         self._max_tokens = settings.max_tokens
-        self._repeats = Repeats() if repeats is None else repeats
+        self._repeats = DuplicateCounter() if repeats is None else repeats
         divides = None if options.entries is not None else self._pipeline.rules is not None
         self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
         # Words from another store are already split, and their links count them.
@@ -286,9 +286,9 @@ class Checks:
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         if self._positions is not None:
-            self._positions.look(chunks)
+            self._positions.inspect(chunks)
         for fields in chunks:
-            self._notes.look(fields)
+            self._notes.inspect(fields)
             if self._positions is not None:
                 fields = self._positions.divide(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
@@ -301,7 +301,7 @@ class Checks:
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Validate an open input."""
-        for chunks in _several(source.fields):
+        for chunks in _group_chunks(source.fields):
             yield self.read(chunks)._replace(bytes_read=source.bytes_read)
 
     def close(self) -> None:
@@ -309,28 +309,28 @@ class Checks:
         self._repeats.close()
 
 
-def read_apart(
-    alive: SignOfLife, paths: Sequence[str], settings: Settings, options: IngestOptions
-) -> Iterator[Beginning | ValidatedChunk]:
+def read_in_sandbox(
+    alive: KeepAlive, paths: Sequence[str], settings: Settings, options: IngestOptions
+) -> Iterator[InputHeader | ValidatedChunk]:
     """Yield the beginning of the input in these files, then its chunks; for `Child.run`.
 
     Raises `InputError` if the files are not valid input or are damaged, `UsageError` if their languages differ from
     those of a store with these settings.
     """
     with Input(paths, limits=options.limits, read_on=alive, within=options.within) as source:
-        checks = Checks(settings, options, Repeats(REPEATS_APART), source.format)
+        checks = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
         source.choose(checks.languages)
-        yield Beginning(source.origin, source.format, source.bytes_total)
+        yield InputHeader(source.origin, source.format, source.bytes_total)
         yield from checks.chunks(source)
 
 
-def _several(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
+def _group_chunks(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
     """Group chunks by transaction. The last group, and the group before an input error, may be smaller."""
     gathered: list[LineColumns] = []
     try:
         for fields in chunks:
             gathered.append(fields)
-            if len(gathered) == CHUNKS_A_TRANSACTION:
+            if len(gathered) == CHUNKS_PER_TRANSACTION:
                 yield gathered
                 gathered = []
     except InputError:

@@ -1,6 +1,6 @@
 """Reasons for rejected lines, and the rejection limits beyond which an input fails as a whole.
 
-Reasons are stable codes, which `RejectionError` contains. `Limits` also bound the size of decompressed data.
+Reasons are stable codes, which `RejectionError` contains. `InputLimits` also bound the size of decompressed data.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class RejectionError(DaemonError):
         self.message = message
 
 
-def shown(text: bytes) -> str:
+def quote_bytes(text: bytes) -> str:
     """Return input bytes for a quote in a message: printable, on one line, truncated."""
     cut = text[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
     return repr(cut) + ("…" if len(text) > _SHOWN_BYTES else "")
@@ -60,7 +60,7 @@ _ALWAYS_REJECTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Options):
+class InputLimits(Options):
     """Limits beyond which an input is rejected as a whole."""
 
     max_unpacked_bytes: Annotated[
@@ -120,4 +120,4 @@ def _names(option: str) -> str:
     return f"{option} in [intake] of the daemon's configuration"
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = InputLimits()

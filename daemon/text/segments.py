@@ -4,7 +4,7 @@ Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: startin
 adjacent parts within words are joined repeatedly. The ordered list of joins fully defines a segmentation. It is
 therefore stored as a text setting of the store, and new words are always split like old ones.
 
-Users read whole words: `InWords` converts stored parts to words.
+Users read whole words: `WordView` converts stored parts to words.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.samplers.grammar.numbers import LONGEST_SIDE
+from hierogram.samplers.grammar.numbers import MAX_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
 from hierogram.storage.records import MAX_BPE_MERGES, PART_MARK, Settings
 
@@ -32,19 +32,19 @@ _ONCE = 2
 
 _SAMPLE = 20_000
 """Approximate number of words per side that are sampled to measure morphological richness."""
-_RICH = 0.1
+_MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which a side is morphologically rich."""
 
 Parts = tuple[str, ...]
 
 
-class Segmenter:
+class SubwordSegmenter:
     """Splits words into parts. Thread-safe."""
 
-    def __init__(self, joins: Sequence[tuple[str, str]]) -> None:
-        """`joins` are pairs of parts in the order in which they were joined. Without joins, words remain whole."""
-        self.joins = tuple(joins)
-        self._ranks = {pair: rank for rank, pair in enumerate(self.joins)}
+    def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
+        """`merges` are pairs of parts in the order in which they were joined. Without joins, words remain whole."""
+        self.merges = tuple(merges)
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._known: dict[str, str] = {}
 
     def tokens(self, text: str) -> str:
@@ -64,7 +64,7 @@ class Segmenter:
     def _divided(self, word: str) -> str:
         if PART_MARK in word:
             return word.replace(PART_MARK, _GUARD + PART_MARK)
-        if not self.joins:
+        if not self.merges:
             return word
         parts = list(word)
         while len(parts) > 1:
@@ -76,7 +76,7 @@ class Segmenter:
         return f" {PART_MARK}".join(parts)
 
 
-def joined(tokens: str) -> str:
+def join_parts(tokens: str) -> str:
     """Join a line of parts into words. A part without a mark at its beginning begins a word.
 
     A mark at the beginning of the line joins nothing and is removed.
@@ -86,7 +86,7 @@ def joined(tokens: str) -> str:
     return tokens.removeprefix(PART_MARK).replace(f" {PART_MARK}", "").replace(_GUARD + PART_MARK, PART_MARK)
 
 
-def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
+def learn_merges(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     """Learn up to `most` joins of parts from lines of words.
 
     Words are weighted by frequency. Ties between equally frequent pairs are broken alphabetically, so the same words
@@ -106,8 +106,8 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
             where[pair].add(number)
     waiting = [(-count, pair) for pair, count in pairs.items() if count >= _ONCE]
     heapq.heapify(waiting)
-    joins: list[tuple[str, str]] = []
-    while waiting and len(joins) < most:
+    merges: list[tuple[str, str]] = []
+    while waiting and len(merges) < most:
         count, pair = heapq.heappop(waiting)
         if -count != pairs[pair]:
             # Only current counts matter: a pair that became rarer is queued again, a more frequent pair is already
@@ -115,7 +115,7 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
             if -count > pairs[pair] >= _ONCE:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
-        joins.append(pair)
+        merges.append(pair)
         left, right = pair
         whole = left + right
         changed: set[tuple[str, str]] = set()
@@ -144,15 +144,15 @@ def learn_joins(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
         for each in changed:
             if pairs[each] >= _ONCE:
                 heapq.heappush(waiting, (-pairs[each], each))
-    return joins
+    return merges
 
 
-def joins_as_text(joins: Iterable[tuple[str, str]]) -> str:
+def format_merges(merges: Iterable[tuple[str, str]]) -> str:
     """Return joins as a store setting: one join per line, its two parts separated by a space."""
-    return "\n".join(f"{left} {right}" for left, right in joins)
+    return "\n".join(f"{left} {right}" for left, right in merges)
 
 
-def is_rich(lines: Sequence[str]) -> bool:
+def is_morphologically_rich(lines: Sequence[str]) -> bool:
     """Return whether a language is morphologically rich: many words of a sample occur only once.
 
     The share of words that occur once estimates the share of unknown words in new text [Good 1953]. The share falls
@@ -161,10 +161,10 @@ def is_rich(lines: Sequence[str]) -> bool:
     words = sum(line.count(" ") + 1 for line in lines)
     taken = lines[:: max(1, words // _SAMPLE)]
     counts = Counter(word for line in taken for word in line.split())
-    return sum(count == 1 for count in counts.values()) > _RICH * counts.total()
+    return sum(count == 1 for count in counts.values()) > _MIN_RARE_SHARE * counts.total()
 
 
-def settings_in_parts(
+def subword_settings(
     settings: Settings, sources: Sequence[str], targets: Sequence[str], most: tuple[int | None, int | None]
 ) -> Settings:
     """Return the settings of a store of subwords, whose parts are learned from the given lines.
@@ -172,21 +172,25 @@ def settings_in_parts(
     `most` is the maximum number of joins of each side. 0 keeps the side's words whole, None keeps them whole unless the
     side is morphologically rich.
     """
-    joins = []
+    merges = []
     for lines, own in zip((sources, targets), most, strict=True):
-        number = own if own is not None else MAX_BPE_MERGES if is_rich(lines) else 0
-        joins.append(joins_as_text(learn_joins(lines, number)))
+        number = own if own is not None else MAX_BPE_MERGES if is_morphologically_rich(lines) else 0
+        merges.append(format_merges(learn_merges(lines, number)))
     # Word classes of whole words do not apply to parts.
-    return replace(settings, bpe_merges=tuple(joins), max_tokens=LONGEST_SIDE)
+    return replace(settings, bpe_merges=tuple(merges), max_tokens=MAX_SIDE_LENGTH)
 
 
 @cache
-def segmenter_of(text: str) -> Segmenter:
-    """Return the segmenter for joins in the notation of `joins_as_text`."""
-    return Segmenter([(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)])
+def make_segmenter(text: str) -> SubwordSegmenter:
+    """Return the segmenter for joins in the notation of `format_merges`."""
+    return SubwordSegmenter(
+        [(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)]
+    )
 
 
-def spread_links(fields: "LineColumns", places: Iterable[int], source: Segmenter, target: Segmenter) -> "LineColumns":
+def spread_links(
+    fields: "LineColumns", places: Iterable[int], source: SubwordSegmenter, target: SubwordSegmenter
+) -> "LineColumns":
     """Split the words of the selected lines into parts, and link all parts of linked words.
 
     A line whose links are malformed or out of range is returned unchanged, and validation rejects it.
@@ -227,14 +231,14 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
 
 
-def words_of_parts(tokens: Sequence[str]) -> list[int]:
+def index_words(tokens: Sequence[str]) -> list[int]:
     """Return the word index of each token of a line, followed by the number of words."""
     begun = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
     return [*accumulate(begun), sum(begun) + 1] if tokens else [0]
 
 
-def words_of_span(places: Sequence[int], tokens: Span) -> Span:
-    """Return the word span of a token span, both half-open. `places` is the result of `words_of_parts`."""
+def find_word_span(places: Sequence[int], tokens: Span) -> Span:
+    """Return the word span of a token span, both half-open. `places` is the result of `index_words`."""
     first, last = tokens
     return places[first], places[first] if first == last else places[last - 1] + 1
 
@@ -268,34 +272,34 @@ class PairInWords(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class InWords:
-    """Whole-word view of a store with these `joins` settings."""
+class WordView:
+    """Whole-word view of a store with these `merges` settings."""
 
-    joins: tuple[str, ...]
+    merges: tuple[str, ...]
 
     def parts(self, side: int, words: str) -> str:
         """Split words into the parts of the store's source (0) or target (1) side."""
-        return segmenter_of(self.joins[side]).tokens(words) if self.joins else words
+        return make_segmenter(self.merges[side]).tokens(words) if self.merges else words
 
     def symbols(self, side: Side) -> list[Symbol]:
         """Return the symbols of a rule's side, with adjacent parts joined."""
-        if not self.joins:
+        if not self.merges:
             return list(side)
         found: list[Symbol] = []
         for symbol in side:
             if not isinstance(symbol, str):
                 found.append(symbol)
             elif not symbol.startswith(PART_MARK):
-                found.append(joined(symbol))
+                found.append(join_parts(symbol))
             elif found and isinstance(found[-1], str):
-                found[-1] += joined(symbol)
+                found[-1] += join_parts(symbol)
             else:
-                found.append(WITHIN + joined(symbol))
+                found.append(WITHIN + join_parts(symbol))
         return found
 
     def side(self, text: str) -> str:
         """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""
-        if PART_MARK not in text or not self.joins:
+        if PART_MARK not in text or not self.merges:
             return text
         try:
             return render_side(tuple(self.symbols(parse_side(text))))
@@ -304,14 +308,14 @@ class InWords:
 
     def line(self, tokens: str) -> str:
         """Return the words of a stored line."""
-        return joined(tokens) if self.joins else tokens
+        return join_parts(tokens) if self.merges else tokens
 
     def pair(self, source: str, target: str, alignment: str = "") -> PairInWords:
         """Return a stored pair in whole words. Words are linked if any of their parts are linked."""
         sides = [text.split(" ") for text in (source, target)]
-        if not self.joins:
+        if not self.merges:
             return PairInWords(source, target, alignment, *(list(range(len(side) + 1)) for side in sides))
-        places, others = (words_of_parts(side) for side in sides)
+        places, others = (index_words(side) for side in sides)
         links = sorted({(places[i], others[j]) for i, j in map(_link, alignment.split())})
         line = " ".join(f"{i}-{j}" for i, j in links)
-        return PairInWords(joined(source), joined(target), line, places, others)
+        return PairInWords(join_parts(source), join_parts(target), line, places, others)

@@ -11,11 +11,11 @@ from math import log
 from threading import Lock
 from typing import NamedTuple
 
-from hierogram.daemon.text.segments import joined
+from hierogram.daemon.text.segments import join_parts
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.store import Store
 
-_PAIRS_A_READ = 5_000
+_PAIRS_PER_READ = 5_000
 _WORD_ODDS = 3.0
 """Maximum contribution of a word to the log-odds."""
 
@@ -27,7 +27,7 @@ class SideOdds(NamedTuple):
     known: int
 
 
-class WholeWords:
+class WordSideCounts:
     """Counts of whole words by side. Thread-safe.
 
     A store of whole words is queried. In a store of subwords, the words of the first `most` pairs are counted.
@@ -61,11 +61,11 @@ class WholeWords:
     def _of_pairs(self) -> dict[str, Counter[str]]:
         with self._lock:
             while self._read < self._most:
-                some = self._store.pair_texts(self._last, min(_PAIRS_A_READ, self._most - self._read))
+                some = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._most - self._read))
                 if not some:
                     break
                 for side, texts in zip((SOURCE, TARGET), list(zip(*some, strict=True))[1:], strict=True):
-                    self._counts[side].update(joined(" ".join(texts)).split(" "))
+                    self._counts[side].update(join_parts(" ".join(texts)).split(" "))
                 self._read += len(some)
                 self._last = some[-1][0]
             return self._counts
@@ -73,20 +73,20 @@ class WholeWords:
 
 _SWAPPED_ODDS = 6.0
 """Log-odds against its own side above which a text is attributed to the other side."""
-_SWAPPED_ODDS_A_WORD = 1.0
+_SWAPPED_ODDS_PER_WORD = 1.0
 """Minimum of these log-odds per known word."""
-_MOST_WORDS = 1_000
+_MAX_WORDS = 1_000
 """Number of distinct words per side that are looked up."""
 
 
-def are_swapped(words: WholeWords, sources: Sequence[str], targets: Sequence[str]) -> bool:
+def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
     """Return whether source and target texts are swapped: each side's words are known from the store's other side.
 
     Texts are lines of tokens, whole words or parts of them.
     """
     for texts, sign in ((sources, -1), (targets, 1)):
-        found = words.odds(islice(dict.fromkeys(joined(" ".join(texts)).split(" ")), _MOST_WORDS))
+        found = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         against = sign * found.log_odds
-        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_A_WORD * found.known):
+        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * found.known):
             return False
     return True

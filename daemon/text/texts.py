@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from hierogram.daemon.compressing import plain_name
+from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.kept import Kept, kept_in
-from hierogram.daemon.text.languages import GENERAL, Language, Spot, language_of, note_on_words
-from hierogram.daemon.text.segments import joined, segmenter_of, spread_links
+from hierogram.daemon.text.languages import GENERAL, Language, Spot, find_language, missing_segmenter_note
+from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
+from hierogram.daemon.text.segments import join_parts, make_segmenter, spread_links
 from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE, has_long_words
 from hierogram.daemon.text.validation import LineColumns
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
@@ -54,7 +54,7 @@ _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 _NO_TEXT = re.compile(rb"[\0\r\n]")
 """Bytes that a line of text must not contain. Validation rejects them."""
 _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
-_LOOKED_AT = 1_000
+_SAMPLE_LINES = 1_000
 
 
 class TextWord(NamedTuple):
@@ -63,7 +63,7 @@ class TextWord(NamedTuple):
     token: str
     start: int
     end: int
-    stays: bool
+    is_protected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +71,36 @@ class TextSide:
     """Text pipeline of one side.
 
     It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. `words` and `tokens`
-    convert text to tokens, `separators` and `joined` convert tokens to text. With `joins`, the tokens are parts of
-    words, see `segments`. If `joins` is empty, words are whole in a store that has parts on its other side.
+    convert text to tokens, `separators` and `join_parts` convert tokens to text. With `merges`, the tokens are parts of
+    words, see `segments`. If `merges` is empty, words are whole in a store that has parts on its other side.
     """
 
     language: str | None = None
     lower: bool = False
-    joins: str | None = None
+    merges: str | None = None
 
     @property
     def rules(self) -> Language:
         """Rules of the language, or general rules."""
-        return language_of(self.language or GENERAL)
+        return find_language(self.language or GENERAL)
 
     @property
     def changes(self) -> bool:
         """Return whether the pipeline may change text."""
-        return self.language is not None or self.lower or self.joins is not None
+        return self.language is not None or self.lower or self.merges is not None
 
     def tokens(self, text: str) -> str:
         """Convert a line of text to its stored form: tokens separated by spaces."""
         if self.language is None:
             line = text.lower() if self.lower else text
-        elif kept := kept_in(text := unicodedata.normalize("NFC", text)):
+        elif kept := find_protected(text := unicodedata.normalize("NFC", text)):
             line = " ".join(word.token for word in self.words(text, kept))
         else:
             line = " ".join(self.rules.tokens(text.replace(SOFT_HYPHEN, "")))
             line = line.lower() if self.lower else line
-        return segmenter_of(self.joins).tokens(line) if self.joins is not None else line
+        return make_segmenter(self.merges).tokens(line) if self.merges is not None else line
 
-    def words(self, text: str, kept: Sequence[Kept]) -> list[TextWord]:
+    def words(self, text: str, kept: Sequence[ProtectedSpan]) -> list[TextWord]:
         """Return the tokens of a text in NFC with their positions, including the untranslatable spans `kept`."""
         # During tokenization, a placeholder word replaces each kept span.
         mark = "Qk"
@@ -120,7 +120,7 @@ class TextSide:
                     found.append(TextWord(one.token, one.start, one.end, True))
                     at = one.end
                     continue
-                start, at = _spot_of(part, text, at)
+                start, at = _find_span(part, text, at)
                 found.append(TextWord(part.lower() if self.lower else part, start, at, False))
         return found
 
@@ -147,7 +147,7 @@ class TextSide:
 
     def text_of(self, line: str) -> str:
         """Return the text of a stored line of words or subwords."""
-        return self.joined(joined(line).split(" "))
+        return self.joined(join_parts(line).split(" "))
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
         """Return the tokens of a line as bytes.
@@ -162,7 +162,7 @@ class TextSide:
             return line
 
 
-def _spot_of(token: str, text: str, at: int) -> Spot:
+def _find_span(token: str, text: str, at: int) -> Spot:
     """Return the span of a token in a text, from a start position. It may include characters that tokens omit."""
     if token == SPACE and not text.startswith(SPACE, at):
         start = at
@@ -210,25 +210,25 @@ class TextPipeline:
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
-    joins: tuple[str, ...] = ()
+    merges: tuple[str, ...] = ()
 
     @property
     def source(self) -> TextSide:
         """Pipeline of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower, self.joins[0] if self.joins else None)
+        return TextSide(self.rules[0] if self.rules else None, self.lower, self.merges[0] if self.merges else None)
 
     @property
     def target(self) -> TextSide:
         """Pipeline of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower, self.joins[1] if self.joins else None)
+        return TextSide(self.rules[1] if self.rules else None, self.lower, self.merges[1] if self.merges else None)
 
     def of_words(self) -> "TextPipeline":
         """Return the pipeline for space-separated words, which only splits them into parts."""
-        return TextPipeline(joins=self.joins)
+        return TextPipeline(merges=self.merges)
 
     def to_words(self) -> "TextPipeline":
         """Return the pipeline whose tokens are whole words, even if the store contains parts."""
-        return replace(self, joins=())
+        return replace(self, merges=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Convert a sentence pair to its stored form."""
@@ -251,10 +251,10 @@ class TextPipeline:
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
-        if not self.joins or all(bare):
+        if not self.merges or all(bare):
             return prepared
         linked = [k for k, own in enumerate(bare) if not own]
-        return spread_links(prepared, linked, segmenter_of(self.joins[0]), segmenter_of(self.joins[1]))
+        return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
     def as_plain(self) -> dict[str, object]:
         """Return the store settings of this pipeline as JSON values."""
@@ -263,7 +263,7 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
-            "bpe_merges": list(self.joins),
+            "bpe_merges": list(self.merges),
         }
 
     def running(self) -> "TextPipeline":
@@ -271,11 +271,11 @@ class TextPipeline:
         return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
 
 
-AS_IT_IS = TextPipeline()
+UNCHANGED_TEXT = TextPipeline()
 """Pipeline that leaves text unchanged: tokens separated by spaces."""
 
 
-def pipeline_of(
+def make_pipeline(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
     """Return the pipeline of a store with these settings for text in `languages`, tokenized by the rules of `tokenize`.
@@ -295,18 +295,18 @@ def pipeline_of(
             )
     rules = tokenize or (own if settings.get("tokenize") else None)
     for language in rules or ():
-        language_of(language)
-    joins = tuple(map(str, settings.get("bpe_merges") or ()))
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, joins)
+        find_language(language)
+    merges = tuple(map(str, settings.get("bpe_merges") or ()))
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, merges)
 
 
-def side_of(language: str) -> TextSide:
+def make_side(language: str) -> TextSide:
     """Return the pipeline that tokenizes a language. Raises `UsageError` if its package is not installed."""
-    language_of(language)
+    find_language(language)
     return TextSide(language)
 
 
-def looks(divided: bool, lines: Iterable[str | bytes]) -> bool:
+def looks_tokenized(divided: bool, lines: Iterable[str | bytes]) -> bool:
     """Return whether most lines look tokenized (`divided`) or untokenized (not `divided`).
 
     Tokenized lines have spaces before full stops or commas. Untokenized lines end in a word with attached punctuation.
@@ -322,7 +322,7 @@ def words_advice(rules: Languages | None, sides: Iterable[Sequence[str | bytes]]
     `rules` are the languages whose rules tokenize the text. If it is None, the note depends on the text in `sides`.
     """
     if rules is not None:
-        return "; ".join(note for code in dict.fromkeys(rules) if (note := note_on_words(code))) or None
+        return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
     for side in sides:
         texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in side]
         if 2 * sum(map(has_long_words, texts)) > len(texts):
@@ -339,9 +339,9 @@ def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, l
     unchanged. Only the first lines are checked, without empty ones. Tokenizing tokens again changes them: `l' eau`
     would become `l ' eau`.
     """
-    sample = [line for line in lines[:_LOOKED_AT] if line.strip()]
+    sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
     divided = side.language is not None
-    if not looks(divided, sample):
+    if not looks_tokenized(divided, sample):
         return None
     if divided:
         return f"{named}: {LOOKS_DIVIDED}: use {leave} to keep the tokens"
@@ -361,14 +361,14 @@ def two_languages(given: str, option: str) -> Languages:
 
 def check_settings(settings: Settings) -> None:
     """Raise `UsageError` if a store cannot have these settings of languages and tokens."""
-    notation = notation_of(settings.grammar)
+    notation = find_notation(settings.grammar)
     if settings.max_tokens > notation.longest:
         raise UsageError(
             f"--max-tokens {settings.max_tokens}: must be at most {notation.longest} for a store of {notation.holds}"
         )
-    if settings.aligner == ITG_ALIGNER and settings.max_tokens > LONGEST_ITG_SIDE:
+    if settings.aligner == ITG_ALIGNER and settings.max_tokens > MAX_ITG_SIDE_LENGTH:
         raise UsageError(
-            f"--max-tokens {settings.max_tokens}: must be at most {LONGEST_ITG_SIDE} with --aligner {ITG_ALIGNER}"
+            f"--max-tokens {settings.max_tokens}: must be at most {MAX_ITG_SIDE_LENGTH} with --aligner {ITG_ALIGNER}"
         )
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
@@ -376,14 +376,14 @@ def check_settings(settings: Settings) -> None:
             raise UsageError(f"--languages is not supported for a store of {notation.holds}, which is monolingual")
     if settings.tokenize and not settings.languages:
         raise UsageError("--tokenize requires languages, such as --languages fr,en")
-    pipeline_of(settings)
+    make_pipeline(settings)
 
 
 def check_names(paths: Sequence[str], languages: Languages | None) -> None:
     """Raise `UsageError` if the file names of source and target end in swapped language codes."""
     if languages is None or len(paths) < 2:
         return
-    endings = [plain_name(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
+    endings = [strip_suffix(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
     if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
         given = " ".join((paths[1], paths[0], *paths[2:]))
         raise UsageError(

@@ -10,8 +10,8 @@ from itertools import product
 from typing import NamedTuple
 
 from hierogram.daemon.text import xml_streams
-from hierogram.daemon.text.kept import kept_in
-from hierogram.daemon.text.lines import LINES_A_CHUNK
+from hierogram.daemon.text.lines import LINES_PER_CHUNK
+from hierogram.daemon.text.protected_spans import find_protected
 from hierogram.daemon.text.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.storage.records import RejectedLine
@@ -24,13 +24,13 @@ _PLACE = "ph"
 """Code that may represent a part of the text: a placeholder, or the end of a line."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
-_LONGEST_PLACE = 100
-_MOST_CHARACTERS = 1 << 20
+_MAX_PLACE_LENGTH = 100
+_MAX_CHARACTERS = 1 << 20
 """Maximum length of a unit's segments. No store accepts longer pairs."""
-_MOST_VARIANTS = 1_000
-_MOST_PAIRS = 100
+_MAX_VARIANTS = 1_000
+_MAX_PAIRS = 100
 """Maximum number of pairs of a unit with several texts per language."""
-_CHARACTERS_A_CHUNK = 1 << 22
+_CHARACTERS_PER_CHUNK = 1 << 22
 
 
 class _Unit(NamedTuple):
@@ -72,24 +72,24 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         if self._subflows:
             return
         if self._codes:
-            self._place += text[: _LONGEST_PLACE - len(self._place)]
+            self._place += text[: _MAX_PLACE_LENGTH - len(self._place)]
         else:
             self._take(text)
 
     def _take(self, text: str) -> None:
         if self._text is not None:
             self._size += len(text)
-            if self._size <= _MOST_CHARACTERS:
+            if self._size <= _MAX_CHARACTERS:
                 self._text.append(text)
 
     def end(self, tag: str) -> None:
         super().end(tag)
         if tag == "seg" and self._text is not None:
-            if len(self._variants) <= _MOST_VARIANTS and self._size <= _MOST_CHARACTERS:
+            if len(self._variants) <= _MAX_VARIANTS and self._size <= _MAX_CHARACTERS:
                 self._variants.append((self._language, " ".join("".join(self._text).split())))
             self._text = None
         elif tag == "tu":
-            long = len(self._variants) > _MOST_VARIANTS or self._size > _MOST_CHARACTERS
+            long = len(self._variants) > _MAX_VARIANTS or self._size > _MAX_CHARACTERS
             self.units.append(_Unit(self._unit_id, None if long else self._variants))
             self._variants = []
         elif tag == _SUBFLOW:
@@ -102,7 +102,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
     def _stands_for(self) -> str:
         """Return the text of a `ph` element: a placeholder, a space for a line end, or nothing for other codes."""
         place = self._place.strip()
-        if any((one.start, one.end) == (0, len(place)) for one in kept_in(place, tags=False)):
+        if any((one.start, one.end) == (0, len(place)) for one in find_protected(place, tags=False)):
             return place
         return " " if self._breaks or _BREAK.match(place) else ""
 
@@ -119,7 +119,7 @@ def memory_fields(
     first = 1
     for units in _chunks(xml_streams.units(blocks, _Reader(name))):
         if languages is None:
-            languages = xml_streams.languages_of((language for language, _ in units[0].variants or ()), name, "unit")
+            languages = xml_streams.unit_languages((language for language, _ in units[0].variants or ()), name, "unit")
         yield _as_fields(units, first, languages, ids)
         first += len(units)
 
@@ -130,7 +130,7 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
     for unit in units:
         chunk.append(unit)
         held += sum(len(text) for _, text in unit.variants or ())
-        if len(chunk) == LINES_A_CHUNK or held > _CHARACTERS_A_CHUNK:
+        if len(chunk) == LINES_PER_CHUNK or held > _CHARACTERS_PER_CHUNK:
             yield chunk
             chunk, held = [], 0
     if chunk:
@@ -145,7 +145,7 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
     names: list[str | None] = []
     for number, (name, unit) in enumerate(units, first):
         if unit is None:
-            bounds = f"more than {_MOST_CHARACTERS:,} characters or {_MOST_VARIANTS:,} variants"
+            bounds = f"more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
         texts = _by_language(unit, languages)
@@ -153,10 +153,10 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
         problem = None
         if missing:
             problem = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
-        elif len(texts[0]) * len(texts[1]) > _MOST_PAIRS:
+        elif len(texts[0]) * len(texts[1]) > _MAX_PAIRS:
             many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
             problem = RejectionError(
-                LINE_TOO_LONG, f"the unit has {many}, which form more than {_MOST_PAIRS} pairs: split it"
+                LINE_TOO_LONG, f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
             )
         if problem is not None:
             rejected.append(reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
@@ -173,7 +173,7 @@ def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) ->
     """Return the distinct texts of a unit in each of two languages, in the unit's order."""
     texts: list[dict[str, None]] = [{}, {}]
     for code, text in variants:
-        sides = [side for side, language in enumerate(languages) if xml_streams.is_of(code, language)]
+        sides = [side for side, language in enumerate(languages) if xml_streams.matches_language(code, language)]
         if sides:
             # If both languages match, such as `pt` and `pt-BR`, the text belongs to the more specific one.
             texts[max(sides, key=lambda side: len(languages[side]))][text] = None

@@ -30,13 +30,13 @@ from hierogram.daemon.text.rejections import (
     NUL_BYTE,
     TOO_LONG,
     RejectionError,
-    shown,
+    quote_bytes,
 )
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import NewPairs, RejectedLine
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _ROOM = b"\n\n\n"
 
 
@@ -52,14 +52,14 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
         source, _, target = link.partition(b"-")
         if not (source.isdigit() and target.isdigit()):
             raise RejectionError(
-                MALFORMED_LINK, f"alignment: {shown(link)} is not a link: expected i-j, with words counted from 0"
+                MALFORMED_LINK, f"alignment: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0"
             )
         numbers = (_number(source), _number(target))
         if numbers[0] >= source_length or numbers[1] >= target_length:
             raise RejectionError(
                 LINK_OUT_OF_RANGE,
-                f"alignment: link {shown(link)} is out of range: the source side has {source_length} words and the "
-                f"target side {target_length}, counted from 0",
+                f"alignment: link {quote_bytes(link)} is out of range: the source side has {source_length} words and "
+                f"the target side {target_length}, counted from 0",
             )
         links.add(numbers)
     return " ".join([f"{source}-{target}" for source, target in sorted(links)])
@@ -67,7 +67,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 
 def _number(digits: bytes) -> int:
     significant = digits.lstrip(b"0")
-    return int(significant or b"0") if len(significant) <= _MOST_DIGITS else 10**_MOST_DIGITS
+    return int(significant or b"0") if len(significant) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 def are_canonical(
@@ -113,7 +113,7 @@ _IN_MEMORY = 2_000_000
 _FINGERPRINT = Struct("qq")
 
 
-class Repeats:
+class DuplicateCounter:
     """Counter of repeated content within one input.
 
     Keeps a 128-bit fingerprint of every pair, about 100 bytes of memory each. Beyond `in_memory` fingerprints, it
@@ -176,7 +176,7 @@ class Repeats:
             rows = ((fingerprint, self._repeats.get(fingerprint, 0)) for fingerprint in sorted(self._seen))
             file.executemany("INSERT INTO seen VALUES (?, ?)", rows).close()
         except sqlite3.Error as error:
-            raise _no_room(error) from error
+            raise _disk_full_error(error) from error
         self._file = file
         self._seen, self._repeats = set(), {}
 
@@ -190,11 +190,11 @@ class Repeats:
             number = cast(int, row[0]) + 1
             file.execute("UPDATE seen SET number = ? WHERE fingerprint = ?", (number, fingerprint)).close()
         except sqlite3.Error as error:
-            raise _no_room(error) from error
+            raise _disk_full_error(error) from error
         return number
 
 
-def _no_room(error: sqlite3.Error) -> InputError:
+def _disk_full_error(error: sqlite3.Error) -> InputError:
     return InputError(
         f"duplicates in this input cannot be detected: no space for a temporary file ({error}); see TMPDIR"
     )
@@ -312,11 +312,11 @@ def read_alignments(
     """Return the canonical lines, None for lines without an alignment. Adds rejections by the line's index."""
     given = [(k, line) for k, line in enumerate(lines) if line is not None]
     if len(given) == len(lines):
-        return _read_given([line for _, line in given], source_lengths, target_lengths, rejections)
+        return _read_each_alignment([line for _, line in given], source_lengths, target_lengths, rejections)
     places = [k for k, _ in given]
     own_rejections: dict[int, RejectionError] = {n: rejections[k] for n, k in enumerate(places) if k in rejections}
     lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
-    read = _read_given([line for _, line in given], *lengths, own_rejections)
+    read = _read_each_alignment([line for _, line in given], *lengths, own_rejections)
     for n, rejection in own_rejections.items():
         rejections.setdefault(places[n], rejection)
     texts: list[str | None] = [None] * len(lines)
@@ -325,7 +325,7 @@ def read_alignments(
     return texts
 
 
-def _read_given(
+def _read_each_alignment(
     lines: Sequence[bytes],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
@@ -348,7 +348,7 @@ def _read_given(
     return texts
 
 
-def validate(fields: LineColumns, max_tokens: int, repeats: Repeats) -> tuple[NewPairs, list[RejectedLine]]:
+def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
     """Return the valid pairs and the rejected lines. Every line is in exactly one of the two."""
     rejections: dict[int, RejectionError] = {}
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
@@ -371,7 +371,7 @@ def validate(fields: LineColumns, max_tokens: int, repeats: Repeats) -> tuple[Ne
     return replace(pairs, occurrences=_occurrences(pairs, repeats)), rejected
 
 
-def _occurrences(pairs: NewPairs, repeats: Repeats) -> list[int]:
+def _occurrences(pairs: NewPairs, repeats: DuplicateCounter) -> list[int]:
     """Return the repeat number of each pair. 0 if the pair has an identifier, which distinguishes repeats itself."""
     nameless = [own is None for own in pairs.external_ids]
     if all(nameless):

@@ -17,13 +17,13 @@ from hierogram.daemon.text.lines import pieces
 Unit = TypeVar("Unit")
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-MOST_TOKEN_BYTES = 1 << 20
+MAX_TOKEN_BYTES = 1 << 20
 """Approximate maximum size of a tag with its attributes, a comment or a declaration."""
-MOST_UNIT_BYTES = 1 << 24
+MAX_UNIT_BYTES = 1 << 24
 """Maximum number of bytes from the end of a unit to the end of the next unit."""
-_DEEPEST = 256
-_MOST_NAMES = 2_000
-_LONGEST_NAME = 1_000
+_MAX_DEPTH = 256
+_MAX_NAMES = 2_000
+_MAX_NAME_LENGTH = 1_000
 _BLOCK = 1 << 16
 
 
@@ -49,14 +49,16 @@ class UnitReader(Generic[Unit]):
         self.events += 1
         self.root = self.root or tag
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise InputError(f"{self.name}: elements are nested more than {_DEEPEST} levels deep: the file is damaged")
+        if self._depth > _MAX_DEPTH:
+            raise InputError(
+                f"{self.name}: elements are nested more than {_MAX_DEPTH} levels deep: the file is damaged"
+            )
         if tag not in self._names or not self._names.issuperset(attributes):
             self._names |= {tag, *attributes}
-            if len(self._names) > _MOST_NAMES or max(map(len, self._names)) > _LONGEST_NAME:
+            if len(self._names) > _MAX_NAMES or max(map(len, self._names)) > _MAX_NAME_LENGTH:
                 raise InputError(
-                    f"{self.name}: more than {_MOST_NAMES:,} names of elements and attributes, or a name of more than "
-                    f"{_LONGEST_NAME:,} characters: the file is damaged"
+                    f"{self.name}: more than {_MAX_NAMES:,} names of elements and attributes, or a name of more than "
+                    f"{_MAX_NAME_LENGTH:,} characters: the file is damaged"
                 )
 
     def data(self, _text: str) -> None:
@@ -94,14 +96,14 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
                 raise InputError(f"{name}: not {reader.kind}: expected the root element <{known}>, got <{reader.root}>")
             silent = silent + len(block) if reader.events == events else 0
             events = reader.events
-            if silent >= MOST_TOKEN_BYTES:
+            if silent >= MAX_TOKEN_BYTES:
                 raise InputError(
-                    f"{name}: a tag, comment or declaration exceeds {MOST_TOKEN_BYTES:,} bytes: the file is damaged"
+                    f"{name}: a tag, comment or declaration exceeds {MAX_TOKEN_BYTES:,} bytes: the file is damaged"
                 )
             since_unit = 0 if reader.units else since_unit + len(block)
             number += len(reader.units)
-            if since_unit > MOST_UNIT_BYTES:
-                raise InputError(f"{name}: unit {number + 1:,} exceeds {MOST_UNIT_BYTES:,} bytes: the file is damaged")
+            if since_unit > MAX_UNIT_BYTES:
+                raise InputError(f"{name}: unit {number + 1:,} exceeds {MAX_UNIT_BYTES:,} bytes: the file is damaged")
             yield from reader.units
             reader.units.clear()
         parser.close()
@@ -118,13 +120,13 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
         raise InputError(f"{name}: unsupported encoding ({error}): convert the file to UTF-8") from error
 
 
-def is_of(code: str, language: str) -> bool:
+def matches_language(code: str, language: str) -> bool:
     """Return whether a text's language matches the requested one. A region matters only if it was requested."""
     found, wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return found == wanted or found.startswith(f"{wanted}-")
 
 
-def languages_of(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
+def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
     """Return the two languages of a file's first unit, in order.
 
     Raises `InputError` if it does not have two languages.

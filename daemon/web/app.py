@@ -14,28 +14,28 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
-from hierogram.daemon.web.api.intake import intake_routes
+from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
-from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
+from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import READERS, Threads
-from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import SqlRunner
 
 _log = logging.getLogger(__name__)
 
 
 def _lifespan(
-    *closed: Reader | Asker | None, apps: Sequence[ProtocolApp] = ()
+    *closed: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """Return the lifespan of the application, which limits the default thread pool and closes resources at the end."""
 
@@ -57,7 +57,7 @@ def _lifespan(
 def build_app(
     service: Service,
     configuration: HttpConfiguration,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: InputLimits = DEFAULT_LIMITS,
     ending: Callable[[], bool] | None = None,
     sections: Mapping[str, Any] | None = None,
 ) -> ASGIApp:
@@ -74,7 +74,7 @@ def build_app(
     """
     metrics, threads = RequestMetrics(), Threads()
     reader = service.opened.reader
-    asker = _asker(reader, configuration) if configuration.pages else None
+    sql_runner = _sql_runner(reader, configuration) if configuration.pages else None
     sessions = Sessions(configuration.token)
     stopping = ending or service.stopping
     rates = Rates(configuration.max_rate, configuration.max_burst)
@@ -85,16 +85,16 @@ def build_app(
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
         openapi_url=None,
-        dependencies=[Depends(refuse_unknown)],
+        dependencies=[Depends(check_query)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asker, apps=apps),
+        lifespan=_lifespan(reader, sql_runner, apps=apps),
     )
-    answer_problems(app)
+    install_problem_handlers(app)
     describe(app, with_token=configuration.token is not None)
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service, threads))
-    app.include_router(intake_routes(service, configuration, limits, metrics, stopping))
+    app.include_router(ingest_routes(service, configuration, limits, metrics, stopping))
     app.include_router(event_routes(service, threads.downloads, stopping))
     app.include_router(align_routes(service, threads.alignments))
     app.include_router(link_routes(service, threads))
@@ -108,7 +108,7 @@ def build_app(
 
     pages = None
     if configuration.pages:
-        pages = build_pages(reader, sessions, configuration, service, asker, context=context)
+        pages = build_pages(reader, sessions, configuration, service, sql_runner, context=context)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -126,8 +126,8 @@ def build_app(
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """Return the ASGI application with the read-only pages of a store, without a daemon."""
     sessions = Sessions(configuration.token)
-    asker = _asker(reader, configuration)
-    pages = build_pages(reader, sessions, configuration, asker=asker, lifespan=_lifespan(asker))
+    sql_runner = _sql_runner(reader, configuration)
+    pages = build_pages(reader, sessions, configuration, sql_runner=sql_runner, lifespan=_lifespan(sql_runner))
     rates = Rates(configuration.max_rate, configuration.max_burst)
     return _behind_proxies(Guard(pages, rates, RequestMetrics(), sessions), configuration)
 
@@ -139,10 +139,12 @@ def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
     return cast("ASGIApp", proxied)
 
 
-def _asker(reader: Reader, configuration: HttpConfiguration) -> Asker | None:
+def _sql_runner(reader: Reader, configuration: HttpConfiguration) -> SqlRunner | None:
     if not configuration.sql:
         return None
-    asker = Asker(reader.engine.url, configuration.sql_url.get_secret_value() if configuration.sql_url else None)
-    if asker.refusal is not None:
-        _log.warning("%s", asker.refusal)
-    return asker
+    sql_runner = SqlRunner(
+        reader.engine.url, configuration.sql_url.get_secret_value() if configuration.sql_url else None
+    )
+    if sql_runner.refusal is not None:
+        _log.warning("%s", sql_runner.refusal)
+    return sql_runner

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.web.protocol.document import ALIVE
-from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
+from hierogram.daemon.web.protocol.problems import ProblemError, problem_response, try_later
 
 _SPARE_CONNECTIONS = 32
 """Connections allowed beyond the limit, for 503 responses and health checks."""
@@ -25,7 +25,7 @@ _RESERVED_DESCRIPTORS = 256
 """Descriptors reserved for the store, the spool, exports and workers."""
 _RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
-_MOST_HEADERS = 256
+_MAX_HEADERS = 256
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
 Address = tuple[str, int]
@@ -73,8 +73,8 @@ class _Exchange:
         """
         if self._complete:
             return await self._receive()
-        patience, since = self._gate.patience, _now()
-        left = min(patience, patience + self._size / self._gate.slowest - self._waited)
+        client_timeout, since = self._gate.client_timeout, _now()
+        left = min(client_timeout, client_timeout + self._size / self._gate.min_bytes_per_second - self._waited)
         try:
             # Data that has already arrived is returned even with a timeout of 0.
             async with asyncio.timeout(0 if self.refusal else left) as self.body:
@@ -104,7 +104,7 @@ class _Exchange:
             unsent = left
             try:
                 # uvicorn waits here until the buffer has drained and only then writes, so the call can be repeated.
-                async with asyncio.timeout(self._gate.patience):
+                async with asyncio.timeout(self._gate.client_timeout):
                     return await self._send(message)
             except TimeoutError:
                 left = self._transport.get_write_buffer_size()
@@ -154,15 +154,15 @@ class _Client:
 class Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
-    A client has `patience` seconds to send a request head, to send a body, and to read part of a response. A body gets
-    longer only while it arrives faster than `slowest` bytes per second. With more than `most` connections, the waiting
-    client that has been silent longest is evicted. With more than `most` running requests, further requests get 503,
-    except health checks.
+    A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
+    gets longer only while it arrives faster than `min_bytes_per_second` bytes per second. With more than `most`
+    connections, the waiting client that has been silent longest is evicted. With more than `most` running requests,
+    further requests get 503, except health checks.
     """
 
-    def __init__(self, app: ASGIApp, patience: float, slowest: float, most: int) -> None:
-        self.patience = patience
-        self.slowest = slowest
+    def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, most: int) -> None:
+        self.client_timeout = client_timeout
+        self.min_bytes_per_second = min_bytes_per_second
         self._app = app
         self._most = most
         self._clients: dict[Address, _Client] = {}
@@ -192,7 +192,7 @@ class Gate:
             unsent = client.transport.get_write_buffer_size()
             if unsent != client.unsent:
                 client.unsent, client.since = unsent, _now()
-            elif _now() - client.since > self.patience:
+            elif _now() - client.since > self.client_timeout:
                 client.transport.abort()
 
     def stop(self) -> None:
@@ -229,7 +229,7 @@ class Gate:
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
     problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
     problem.headers["Connection"] = "close"
-    await answer(problem)(scope, receive, send)
+    await problem_response(problem)(scope, receive, send)
 
 
 class Connection(H11Protocol):
@@ -266,8 +266,8 @@ class Connection(H11Protocol):
         """Parse received data. Rejects a head with too many headers, because h11 needs 6 µs for each header."""
         if self.conn.their_state is h11.IDLE:
             head = _END_OF_HEAD.split(self.conn.trailing_data[0], maxsplit=1)[0]
-            if head.count(b"\n") > _MOST_HEADERS:
-                self.send_400_response(f"more than {_MOST_HEADERS} headers")
+            if head.count(b"\n") > _MAX_HEADERS:
+                self.send_400_response(f"more than {_MAX_HEADERS} headers")
                 return
         super().handle_events()
 

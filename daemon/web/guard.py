@@ -17,7 +17,7 @@ from hierogram.daemon.configuration import is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.context import ProtocolApp
 from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
-from hierogram.daemon.web.protocol.problems import ProblemError, answer
+from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
 from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, WITH_TOKEN, Rates
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
 
@@ -29,7 +29,7 @@ _HEADERS = {
 }
 
 
-class _Body:
+class _RequestBody:
     """Request body; the part that an early response leaves unread is read after the response.
 
     Otherwise closing the connection would reset it, and the client would lose the response that explains the error.
@@ -87,7 +87,7 @@ class Guard:
             return
         started = time.perf_counter()
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-        body = _Body(scope, receive)
+        body = _RequestBody(scope, receive)
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -118,7 +118,7 @@ class Guard:
                 await door(scope, body.receive, send_on)
             else:
                 protocol = self._protocol(scope)
-                refuse = protocol.refuse if protocol and protocol.refuse else answer
+                refuse = protocol.refuse if protocol and protocol.refuse else problem_response
                 await refuse(refusal)(scope, body.receive, send_on)
         finally:
             route = getattr(scope.get("route"), "path", "none")
@@ -129,7 +129,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
         headers, path = Headers(scope=scope), scope["path"]
-        if not self._sessions.needed:
+        if not self._sessions.required:
             # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store
             # through a browser. Check before the rate limit, so that such requests do not use up the permits of local
             # clients.
@@ -141,13 +141,13 @@ class Guard:
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
                 )
-        authenticated = self._sessions.needed and self._is_authenticated(scope)
+        authenticated = self._sessions.required and self._is_authenticated(scope)
         foreign = self._protocol(scope) is not None
         if foreign and not authenticated and scope["method"] == "POST":
             return None
         kind = HEALTH if path in OPEN_PATHS else WITH_TOKEN if authenticated else OPEN
         limited = self._rates.refusal(kind, scope)
-        if limited is not None or authenticated or foreign or not self._sessions.needed:
+        if limited is not None or authenticated or foreign or not self._sessions.required:
             return limited
         if path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None
@@ -160,9 +160,9 @@ class Guard:
     def _is_authenticated(self, scope: Scope) -> bool:
         headers, path = Headers(scope=scope), scope["path"]
         scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._sessions.right(shown.strip()):
+        if scheme.lower() == "bearer" and self._sessions.is_token(shown.strip()):
             return True
-        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.right(_password(shown)):
+        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.is_token(_password(shown)):
             return True
         # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
-        return not path.startswith(OF_THE_API) and self._sessions.good(HTTPConnection(scope).cookies.get(COOKIE))
+        return not path.startswith(OF_THE_API) and self._sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
-from hierogram.daemon.text.rejections import Limits
+from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.connections import Connection, Gate, connection_limit
 from hierogram.daemon.web.protocol.context import Service
@@ -23,9 +23,9 @@ from hierogram.storage.browsing.reader import Reader
 _LOOK_SECONDS = 0.25
 _START_SECONDS = 0.02
 _BACKLOG = 4096
-_ACCEPTED_A_TURN = 16
+_ACCEPTED_PER_TURN = 16
 _UNSENT_BYTES = 1 << 17
-_MOST_HEADER_BYTES = 1 << 16
+_MAX_HEADER_BYTES = 1 << 16
 _BROWSING_GRACE_SECONDS = 3.0
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class HttpLoop:
         service: Service,
         configuration: Callable[[], HttpConfiguration],
         grace_seconds: float = 15.0,
-        limits: Callable[[], Limits] = Limits,
+        limits: Callable[[], InputLimits] = InputLimits,
         sections: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._service = service
@@ -92,7 +92,7 @@ class HttpLoop:
         configuration = self._configuration()
         if not configuration.enabled:
             while not stop.is_set():
-                beat.well()
+                beat.ok()
                 stop.wait(_LOOK_SECONDS)
             return
         with self._lock:
@@ -118,8 +118,8 @@ def _bound(configuration: HttpConfiguration) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Connections inherit these options. The kernel closes a connection whose client acknowledges no data within the
         # timeout, and buffers few unsent bytes, so that slow readers are detected soon.
-        patience = ceil(1_000 * configuration.client_timeout)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
+        client_timeout = ceil(1_000 * configuration.client_timeout)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, client_timeout)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         if listener.family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -157,7 +157,7 @@ async def _answer(
             gate.stop()
             server.should_exit = True
         gate.sweep()
-        beat.well()
+        beat.ok()
         await asyncio.wait([running], timeout=_LOOK_SECONDS)
     await running
 
@@ -167,7 +167,7 @@ def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) 
         uvicorn.Config(
             gate,
             http=Connection,
-            backlog=_ACCEPTED_A_TURN,
+            backlog=_ACCEPTED_PER_TURN,
             ws="none",
             loop="asyncio",
             lifespan="on",
@@ -180,6 +180,6 @@ def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) 
             server_header=False,
             timeout_keep_alive=ceil(configuration.client_timeout),
             timeout_graceful_shutdown=ceil(grace_seconds),
-            h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         )
     )

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import DaemonError, install_extra
-from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import SentPool, StoredPool, StorePlace, usable_workers
+from hierogram.daemon.workers.pool import SentPool, StoreAddress, StoredPool, usable_workers
 from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables, WorkerLostError
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
@@ -30,13 +30,13 @@ from hierogram.storage.store import Store
 if TYPE_CHECKING:
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
-_PAIRS_A_ROUND = 24_576
-_FEWEST_ROUNDS = 2
+_PAIRS_PER_ROUND = 24_576
+_MIN_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
     """Raise `DaemonError` if workers cannot sample a store with these settings."""
-    if kind_of(settings).name != SYNCHRONOUS:
+    if find_kind(settings).name != SYNCHRONOUS:
         raise DaemonError(
             f"workers support word-aligned pairs only, but the grammar of this store is {settings.grammar}: learn "
             "without --workers"
@@ -47,26 +47,26 @@ def check_shareable(settings: Settings) -> None:
         )
 
 
-def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, Means], Chain] | None:
+def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig], Chain] | None:
     """Return a factory of chains that the cluster's workers sample (None: no
     cluster). The factory raises `DaemonError` for other kinds of grammar.
     """
     if cluster is None:
         return None
 
-    def make(store: Store, means: Means) -> Chain:
+    def make(store: Store, config: ChainConfig) -> Chain:
         check_shareable(store.settings())
-        return SharedChain(store, means, cluster)
+        return SharedChain(store, config, cluster)
 
     return make
 
 
-def reached_place(cluster: "RayCluster", store: Store) -> StorePlace | None:
+def find_store_address(cluster: "RayCluster", store: Store) -> StoreAddress | None:
     """Return the place of a store on which this process holds the lease, or None if some worker cannot reach it."""
     claim = store.lease()
     if claim is None:
         return None
-    place = StorePlace(store.engine.url.render_as_string(hide_password=False), claim.token)
+    place = StoreAddress(store.engine.url.render_as_string(hide_password=False), claim.token)
     calls = [cluster.call(worker, "reaches", *place) for worker in usable_workers(cluster, cluster.wanted)]
     try:
         return place if calls and all(cluster.result(call) for call in calls) else None
@@ -87,7 +87,7 @@ def check_installed() -> None:
 
 
 @contextmanager
-def workers_of(store: Store, chosen: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
+def start_workers(store: Store, chosen: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
     """Run the workers; yield the cluster, or None if no workers are requested."""
     if chosen is None:
         yield None
@@ -100,7 +100,7 @@ def workers_of(store: Store, chosen: Workers | None, threads: int) -> "Iterator[
         yield cluster
 
 
-def suited_blocks(pairs: int) -> Blocks | None:
+def choose_blocks(pairs: int) -> Blocks | None:
     """Return the blocks for workers that sample n pairs, or None if the pairs are
     too few. The block size is that of threads. The rounds are equal in size and as
     few as possible (at least two), so that workers wait less often for each other.
@@ -108,7 +108,7 @@ def suited_blocks(pairs: int) -> Blocks | None:
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
-    rounds = max(_FEWEST_ROUNDS, -(-pairs // _PAIRS_A_ROUND))
+    rounds = max(_MIN_ROUNDS, -(-pairs // _PAIRS_PER_ROUND))
     return replace(blocks, blocks_a_round=-(-pairs // (rounds * blocks.pairs_a_block)))
 
 
@@ -118,13 +118,13 @@ class SharedChain(PhraseChain):
     The number of threads is per worker.
     """
 
-    def __init__(self, store: Store, means: Means, cluster: "RayCluster") -> None:
-        super().__init__(store, means)
-        self._means = means
+    def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
+        super().__init__(store, config)
+        self._means = config
         self._cluster = cluster
         self.pool: SentPool | StoredPool | None = None
         self._in_step: frozenset[int] = frozenset()
-        self._place: StorePlace | None = None
+        self._place: StoreAddress | None = None
 
     @property
     def rule_types(self) -> int:
@@ -156,10 +156,10 @@ class SharedChain(PhraseChain):
         self._dismiss(changed=True)
         super().change(loaded, state, change)
 
-    def follow(self, store: Store) -> None:
+    def refresh_model(self, store: Store) -> None:
         """Update the model to the store's current vocabulary."""
         self._dismiss(changed=True)
-        super().follow(store)
+        super().refresh_model(store)
 
     def _dismiss(self, changed: bool) -> None:
         """Forget the current batch. Workers keep their tables unless counts or model are `changed` in this process."""
@@ -175,7 +175,7 @@ class SharedChain(PhraseChain):
         if isinstance(loaded, StoredBatch):
             stored = loaded.pool
             return lambda state, _averages, request, report: (state, stored.sweep(request, report))
-        blocks = self._means.blocks or suited_blocks(loaded.size)
+        blocks = self._means.blocks or choose_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
             return super().sweep(loaded)
@@ -211,12 +211,12 @@ class SharedChain(PhraseChain):
         if claim is None or store.engine.dialect.name != POSTGRES:
             return False
         if self._place is None or self._place.token != claim.token:
-            self._place = reached_place(self._cluster, store)
+            self._place = find_store_address(self._cluster, store)
         return self._place is not None
 
     def open(self, store: Store, pairs: PairColumns) -> "StoredBatch | None":
         """Make the workers read the pairs. Returns None if the pairs are too few for blocks."""
-        blocks = self._means.blocks or suited_blocks(len(pairs.ids))
+        blocks = self._means.blocks or choose_blocks(len(pairs.ids))
         if blocks is None or self._place is None:
             return None
         self._dismiss(changed=False)
@@ -249,4 +249,4 @@ class StoredBatch:
     ) -> None:
         """See `OpenBatch`."""
         store.commit(self.pool.write(self.sweeps), records, labels, run)
-        self.pool.note_committed()
+        self.pool.mark_committed()

@@ -12,7 +12,7 @@ _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing(Options):
+class WorkerOptions(Options):
     """Distribution of the pairs of a store over workers."""
 
     workers: Annotated[

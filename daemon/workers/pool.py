@@ -19,33 +19,33 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers.shares import (
-    TAILS_A_NODE,
-    Share,
-    blobs_at,
-    blobs_of_all,
-    deal_out,
-    places_of,
-    share_out,
-    texts_of,
+from hierogram.daemon.workers.sharding import (
+    TAILS_PER_NODE,
+    ShardPlan,
+    entry_indices,
+    extract_texts,
+    join_shard_blobs,
+    plan_shards,
+    plan_shards_by_work,
+    take_blobs,
 )
 from hierogram.daemon.workers.worker import (
     Changes,
     Contents,
-    Opened,
+    OpenedShard,
     Part,
     Setup,
     Step,
     StoredContents,
     Variables,
     WorkerLostError,
-    added,
-    filled,
-    rules_of,
+    list_rules,
+    make_table,
+    merge_changes_into,
 )
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.kernel import Report
 from hierogram.storage.records import PairColumns, WrittenPart
@@ -57,17 +57,17 @@ if TYPE_CHECKING:
 Call = Any
 """Handle of a worker call that may still be running."""
 
-_MOST_LOSSES = 20
+_MAX_LOSSES = 20
 """If this many workers are lost in one round, replacing them does not solve the problem."""
 _KEPT_BYTES = 256 << 20
 """Variables are collected when the kept changes exceed this size."""
-_MOST_PASSED = 16
+_MAX_PASSED_CHANGES = 16
 """Up to this number, workers fetch each other's results directly. Beyond it, all results pass through this process as
 one value, since each argument of a call costs this process some time.
 """
 
 
-class StorePlace(NamedTuple):
+class StoreAddress(NamedTuple):
     """Store that the workers reach: its `url` and the `token` of this process's lease."""
 
     url: str
@@ -97,7 +97,7 @@ class WorkerPool(ABC):
         self._cluster = cluster
         self._setup = setup
         self._model = model
-        self._shares: list[Share] = []
+        self._shares: list[ShardPlan] = []
         self._shards: dict[int, list[int]] = {}
         self._past: list[tuple[Step, list[Changes]]] = []
         self._past_bytes = 0
@@ -112,14 +112,14 @@ class WorkerPool(ABC):
         """Workers whose tables equal this process's table: all workers once variables are collected, else none."""
         return frozenset() if self._past else frozenset(self._shards)
 
-    def form(self, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
+    def form(self, table: CountTable, in_step: frozenset[int] = frozenset()) -> None:
         """Distribute the batch over the available workers, one shard each. Workers not `in_step` receive the table.
 
         Raises `DaemonError` if too many workers are lost or no worker can be started.
         """
         self._table = table
         self._in_step = in_step
-        for _ in range(_MOST_LOSSES):
+        for _ in range(_MAX_LOSSES):
             try:
                 self._form()
             except WorkerLostError:
@@ -127,7 +127,7 @@ class WorkerPool(ABC):
                 self._in_step = frozenset()
             else:
                 return
-        raise DaemonError(f"{_MOST_LOSSES} workers were lost in a row: check why they died")
+        raise DaemonError(f"{_MAX_LOSSES} workers were lost in a row: check why they died")
 
     def _form(self) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
@@ -135,7 +135,7 @@ class WorkerPool(ABC):
             raise DaemonError("cannot start a worker: no free CPU in the cluster")
         self._shares = self._share_out(len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
+        rules = None if self._in_step.issuperset(workers) else self._cluster.share(list_rules(self._table))
         calls = [
             self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
             for worker in workers
@@ -148,7 +148,7 @@ class WorkerPool(ABC):
         self._enter([self._cluster.result(call) for call in opening])
 
     @abstractmethod
-    def _share_out(self, shards: int) -> list[Share]:
+    def _share_out(self, shards: int) -> list[ShardPlan]:
         """Return the shares of n shards."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class WorkerPool(ABC):
         """Return a shard with its last collected variables."""
 
     @abstractmethod
-    def _enter(self, opened: list[Opened | None]) -> None:
+    def _enter(self, opened: list[OpenedShard | None]) -> None:
         """Process the workers' answers about the shards that they have opened."""
 
     def _may_form(self) -> bool:
@@ -190,7 +190,7 @@ class WorkerPool(ABC):
     def _round(self, step: Step) -> Part:
         """Run one round. The results are kept, and the workers receive them with their next call."""
         done, calls = self._all("work", step, settle=True)
-        if 0 < len(calls) <= _MOST_PASSED:
+        if 0 < len(calls) <= _MAX_PASSED_CHANGES:
             self._unsent = [self._cluster.shared(call) for call in calls]
         else:
             self._unsent = [self._cluster.share(done)]
@@ -210,13 +210,13 @@ class WorkerPool(ABC):
         """Number of rule uses after the rounds so far."""
         return self._table.rule_tokens + self._unmerged_tokens
 
-    def counts(self) -> RuleTable:
+    def counts(self) -> CountTable:
         """Return the table after the rounds so far."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # Rebuilding the table from that of a worker is faster.
             found, _ = self._all("rules")
             if self._unmerged:
-                self._table = filled(found[0], longest_rule(self._setup.settings), self._model)
+                self._table = make_table(found[0], longest_rule(self._setup.settings), self._model)
                 self._unmerged, self._unmerged_tokens = [], 0
         self._merge()
         return self._table
@@ -224,7 +224,7 @@ class WorkerPool(ABC):
     def _merge(self) -> None:
         """Merge the changes of the rounds so far into this process's table."""
         for changes in self._unmerged:
-            self._table = added(changes, self._table, self._model)
+            self._table = merge_changes_into(changes, self._table, self._model)
         self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> None:
@@ -245,19 +245,19 @@ class WorkerPool(ABC):
         `settle`, the workers then settle in the background.
         """
         unsent, self._unsent = self._unsent, []
-        settling, self._settling = self._settling, []
+        burn_in_sweeps, self._settling = self._settling, []
         calls = [
             (worker, self._cluster.call(worker, method, *arguments, numbers, *unsent))
             for worker, numbers in self._shards.items()
         ]
         if settle:
             self._settling = [(worker, self._cluster.call(worker, "settle")) for worker in self._shards]
-        if not self._cluster.crowded:
+        if not self._cluster.fills_machine:
             # Merge while the workers run.
             self._merge()
         found: dict[int, Any] = {}
         orphans: list[int] = []
-        for worker, call in settling + calls:
+        for worker, call in burn_in_sweeps + calls:
             try:
                 found |= self._cluster.result(call)
             except WorkerLostError:
@@ -270,7 +270,7 @@ class WorkerPool(ABC):
         losses = 0
         while orphans:
             losses += 1
-            if losses > _MOST_LOSSES:
+            if losses > _MAX_LOSSES:
                 raise DaemonError(f"{losses} workers were lost in one round: check why they died")
             taker = self._next_worker()
             if taker is None:
@@ -302,7 +302,7 @@ class WorkerPool(ABC):
                 raise ClusterLostError("all workers were lost, and no new one can be started")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
-            self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))
+            self._cluster.result(self._cluster.call(worker, "begin", self._setup, list_rules(self._table)))
         except WorkerLostError:
             self.traffic.lost += 1
             return None
@@ -317,7 +317,7 @@ def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
     return cluster.workers()[: min(most, cluster.wanted)]
 
 
-def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
+def run_tasks(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
     """Yield the results of the tasks in order. A task is a module-level function and its arguments.
 
     The next free worker takes the next task. Tasks of lost workers
@@ -342,7 +342,7 @@ def performed(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Ite
                 done[which] = cluster.result(call)
             except WorkerLostError as error:
                 losses += 1
-                if losses > _MOST_LOSSES:
+                if losses > _MAX_LOSSES:
                     raise DaemonError(f"{losses} workers were lost: check why they died") from error
                 waiting.appendleft((which, tasks[which]))
         yield done.pop(number)
@@ -359,28 +359,28 @@ class SentPool(WorkerPool):
         self._offsets = loaded.batch.forests.node_offset
         self._variables = variables
 
-    def _share_out(self, shards: int) -> list[Share]:
-        work = self.loaded.batch.forests.pair_tail_offset + TAILS_A_NODE * self._offsets
-        return share_out(work, self._setup.blocks, shards)
+    def _share_out(self, shards: int) -> list[ShardPlan]:
+        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
+        return plan_shards(work, self._setup.blocks, shards)
 
     def _contents(self, number: int) -> Contents:
         share = self._shares[number]
-        nodes = places_of(self._offsets, share.pairs)
+        nodes = entry_indices(self._offsets, share.pairs)
         edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
-        return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
+        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, share.pairs))
+        return extract_texts(self.loaded.batch, share.pairs), share.rounds, variables
 
-    def _enter(self, opened: list[Opened | None]) -> None:
+    def _enter(self, opened: list[OpenedShard | None]) -> None:
         """Do nothing: this process has read the pairs itself."""
 
     def _keep(self, found: dict[int, Variables]) -> None:
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
-        parts: list[tuple[Share, Blobs]] = []
+        parts: list[tuple[ShardPlan, Blobs]] = []
         for number, share in enumerate(self._shares):
-            nodes = places_of(self._offsets, share.pairs)
+            nodes = entry_indices(self._offsets, share.pairs)
             edge[nodes], cut[nodes], records = found[number]
             parts.append((share, records))
-        self._variables = Variables(edge, cut, blobs_of_all(parts))
+        self._variables = Variables(edge, cut, join_shard_blobs(parts))
 
     def variables(self) -> Variables:
         """Return the pairs' current variables."""
@@ -392,7 +392,7 @@ class StoredPool(WorkerPool):
     """Workers that read their pairs from the store and write them to it, into tables of their own."""
 
     def __init__(
-        self, cluster: "RayCluster", setup: Setup, model: Model, store: StorePlace, pairs: PairColumns
+        self, cluster: "RayCluster", setup: Setup, model: Model, store: StoreAddress, pairs: PairColumns
     ) -> None:
         super().__init__(cluster, setup, model)
         self._place = store
@@ -400,15 +400,15 @@ class StoredPool(WorkerPool):
         # Variables of shards that are ahead of the store.
         self._variables: dict[int, Variables] = {}
 
-    def _share_out(self, shards: int) -> list[Share]:
+    def _share_out(self, shards: int) -> list[ShardPlan]:
         # The forests are not in this process. The squared word count predicts the work as well as links and words do.
-        return deal_out(self._pairs.words**2, self._setup.blocks, shards)
+        return plan_shards_by_work(self._pairs.words**2, self._setup.blocks, shards)
 
     def _contents(self, number: int) -> StoredContents:
         share = self._shares[number]
         return StoredContents(*self._place, self._pairs.ids[share.pairs], share.rounds, self._variables.get(number))
 
-    def _enter(self, opened: list[Opened | None]) -> None:
+    def _enter(self, opened: list[OpenedShard | None]) -> None:
         found = [one for one in opened if one is not None]
         self._setup = self._setup._replace(
             bounds={name: max(one.bounds[name] for one in found) for name in found[0].bounds}
@@ -418,7 +418,7 @@ class StoredPool(WorkerPool):
         for call in [self._cluster.call(worker, "enter", self._setup, shared) for worker in self._shards]:
             self._cluster.result(call)
         for change in changes:
-            self._table = added(change, self._table, self._model)
+            self._table = merge_changes_into(change, self._table, self._model)
 
     def _may_form(self) -> bool:
         # Only if the store is up to date with every shard.
@@ -435,7 +435,7 @@ class StoredPool(WorkerPool):
         self.traffic.write_seconds += time.perf_counter() - started
         return [part for number in range(len(self._shares)) for part in found[number]]
 
-    def note_committed(self) -> None:
+    def mark_committed(self) -> None:
         """Record that the written parts are committed."""
         self._variables = {}
         self._forget()

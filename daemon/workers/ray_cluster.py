@@ -19,7 +19,7 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
-from hierogram.daemon.learning.kinds.compiling import processors
+from hierogram.daemon.learning.kinds.kernel_compilation import processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
@@ -36,9 +36,9 @@ _CONFIG = {
 _SIGACTION_BYTES = 512
 """Larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
-_SECONDS_A_CALL = 900.0
+_SECONDS_PER_CALL = 900.0
 """A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
-_SECONDS_A_LOOK = 5.0
+_SECONDS_PER_LOOK = 5.0
 """Interval at which to check the cluster's processors and whether any of its machines is alive."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
 _GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
@@ -62,13 +62,13 @@ class RayCluster:
         """Wanted number of workers: as requested, or as many as the cluster's processors can run."""
         if self._number is not None:
             return self._number
-        if time.monotonic() - self._looked > _SECONDS_A_LOOK:
+        if time.monotonic() - self._looked > _SECONDS_PER_LOOK:
             self._looked = time.monotonic()
             self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
         return self._seen
 
     @property
-    def crowded(self) -> bool:
+    def fills_machine(self) -> bool:
         """Whether the cluster was started on this machine and its workers occupy all processors."""
         return self._on_this_machine and self.wanted * self.threads >= processors()
 
@@ -101,7 +101,7 @@ class RayCluster:
     def _await(ready: Any) -> None:
         """Wait until a worker has started. Raises Ray's errors and `ClusterLostError`."""
         until = time.monotonic() + _SECONDS_TO_START
-        while not _ray.wait([ready], timeout=_SECONDS_A_LOOK)[0] and time.monotonic() < until:
+        while not _ray.wait([ready], timeout=_SECONDS_PER_LOOK)[0] and time.monotonic() < until:
             if not any(node["Alive"] for node in _ray.nodes()):
                 raise ClusterLostError("lost the cluster: no nodes left")
         _ray.get(ready, timeout=0)
@@ -120,7 +120,7 @@ class RayCluster:
         """
         worker, reference = call
         try:
-            return _ray.get(reference, timeout=_SECONDS_A_CALL)
+            return _ray.get(reference, timeout=_SECONDS_PER_CALL)
         except _LOST as error:
             actor = self._actors.pop(worker, None)
             if actor is not None:
@@ -135,7 +135,7 @@ class RayCluster:
     def first(self, calls: Sequence[Any]) -> Any:
         """Return a finished call out of several, or the first call if none finishes in time."""
         try:
-            ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_A_CALL)
+            ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_PER_CALL)
         except _GONE as error:
             raise ClusterLostError(f"lost the cluster: {error}") from error
         return next((call for call in calls if call[1] in ended), calls[0])
@@ -160,7 +160,7 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
     cluster that this process has already joined is reused.
     """
     joined = _ray.is_initialized()
-    with _own_signals():
+    with _keep_signal_handlers():
         started = not joined and _join(workers, threads)
     cluster = RayCluster(workers, threads, on_this_machine=started)
     try:
@@ -172,7 +172,7 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
+def _keep_signal_handlers() -> Iterator[None]:
     """Preserve the handlers of SIGTERM and SIGINT within the context.
 
     Ray replaces them in any thread and aborts the process three seconds after the signal.

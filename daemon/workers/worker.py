@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.learning.kinds.synchronous import model_of, plan_of, schedule_of
+from hierogram.daemon.learning.kinds.synchronous import make_model, make_plan, make_schedule
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.workers.shares import Texts
+from hierogram.daemon.workers.sharding import PairTexts
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import COUNT, RuleTable, empty_table, with_room
+from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
@@ -38,7 +38,7 @@ class WorkerLostError(Exception):
     """A worker has ended or does not answer. Its state is lost."""
 
 
-_PAIRS_A_PART = 16_384
+_PAIRS_PER_PART = 16_384
 """Number of pairs whose changes are computed and written together."""
 
 BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
@@ -63,7 +63,7 @@ class Variables(NamedTuple):
     records: Blobs
 
 
-Contents = tuple[Texts, NDArray[np.int64], Variables]
+Contents = tuple[PairTexts, NDArray[np.int64], Variables]
 """Shard as sent to a worker: its pairs, the offsets of the rounds, and the variables."""
 
 
@@ -79,7 +79,7 @@ class StoredContents(NamedTuple):
     variables: Variables | None
 
 
-class Opened(NamedTuple):
+class OpenedShard(NamedTuple):
     """Answer of a worker that has read a shard: its batch's `BOUNDS`, and the rule counts of pairs not yet stored."""
 
     bounds: dict[str, Any]
@@ -104,7 +104,7 @@ class Shard:
         self._rounds = rounds
         self._state, self._averages = variables
         self._executor = executor
-        self._schedule = schedule_of(setup.settings)
+        self._schedule = make_schedule(setup.settings)
         self._plan: SweepPlan | None = None
         self.bound(setup.bounds)
 
@@ -129,13 +129,13 @@ class Shard:
             workers=setup.threads, run=self._executor.map,
         )  # fmt: skip
 
-    def sample(self, number: int, request: SweepRequest | None, table: RuleTable) -> NDArray[np.uint64]:
+    def sample(self, number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
         """Sample this shard's part of a round against the table, which is not changed. A `request` starts a new sweep.
 
         Returns the changes of the table, see `merge`. They are valid until the next round.
         """
         if request is not None:
-            self._plan = plan_of(SweepRequest._make(column.copy() for column in request), self._schedule)
+            self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
             self.kernel.begin()
         assert self._plan is not None
         state = ChainState(self._state, table, self._averages)
@@ -165,7 +165,7 @@ class StoredShard(Shard):
         # Workers sample only this kind, see `check_shareable`.
         assert isinstance(loaded, LoadedPairs)
         changed = loaded.batch, pairs.state, empty_table(longest_rule(setup.settings)), model, 1, pairs.committed
-        self.entering = rules_of(count_rules(*changed))
+        self.entering = list_rules(count_rules(*changed))
         if contents.variables is not None:
             edge, cut, records = contents.variables
             pairs.state = State(edge.copy(), cut.copy())
@@ -173,9 +173,9 @@ class StoredShard(Shard):
         self._written: Blobs | None = None
         super().__init__(setup, model, loaded.batch, contents.rounds, (pairs.state, pairs.averages), executor)
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedShard:
         """Return the answer for the other workers."""
-        return Opened({name: getattr(self._batch, name) for name in BOUNDS}, self.entering)
+        return OpenedShard({name: getattr(self._batch, name) for name in BOUNDS}, self.entering)
 
     def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
         """Write the pairs, with these sweep counts, into tables of their own."""
@@ -184,15 +184,15 @@ class StoredShard(Shard):
         self._written = pairs.written_averages()
         return [
             self._store.write_part(self._token, token_hex(6), updates, deltas)
-            for updates, deltas in pairs.parts(self._written, _PAIRS_A_PART, _PAIRS_A_PART)
+            for updates, deltas in pairs.parts(self._written, _PAIRS_PER_PART, _PAIRS_PER_PART)
         ]
 
-    def note_committed(self) -> None:
+    def mark_committed(self) -> None:
         """Record that the written pairs are committed. Does nothing
         if another worker wrote them and this one read them.
         """
         if self._written is not None:
-            self._pairs.note_committed(self._written)
+            self._pairs.mark_committed(self._written)
             self._written = None
 
 
@@ -204,7 +204,7 @@ Step = tuple[int, dict[int, SweepRequest]]
 """Round: its number, and the requests of its shards by number if it starts a sweep."""
 
 
-class Done(NamedTuple):
+class ShardResult(NamedTuple):
     """Result of a shard in a round: its changes, their sum, the shard's statistics of the sweep so far, and the seconds
     its worker spent merging the previous round's changes, unless another shard of the worker reports them.
     """
@@ -215,11 +215,11 @@ class Done(NamedTuple):
     adding: float
 
 
-Part = dict[int, Done]
+Part = dict[int, ShardResult]
 """Results of shards in a round, by shard number. The parts of all workers make up the round."""
 
 
-def added(changes: Changes, table: RuleTable, model: Model) -> RuleTable:
+def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
     """Return the table with the changes merged. It may be a new, larger table."""
     table = with_room(table, len(changes))
     # Kernels would be recompiled for read-only arrays.
@@ -227,12 +227,12 @@ def added(changes: Changes, table: RuleTable, model: Model) -> RuleTable:
     return table
 
 
-def filled(rules: Changes, longest_rule: int, model: Model) -> RuleTable:
+def make_table(rules: Changes, longest_rule: int, model: Model) -> CountTable:
     """Return a table of these rules, given as changes of an empty table."""
-    return added(rules, empty_table(longest_rule, len(rules)), model)
+    return merge_changes_into(rules, empty_table(longest_rule, len(rules)), model)
 
 
-def rules_of(table: RuleTable) -> Changes:
+def list_rules(table: CountTable) -> Changes:
     """Return the rules of a table as changes of an empty table."""
     return np.asarray(table.rows[table.tags != 0])
 
@@ -241,7 +241,7 @@ def _own(records: Blobs) -> Blobs:
     return Blobs(records.content.copy(), records.offsets.copy())
 
 
-def _taken_back(changes: Changes) -> Changes:
+def _inverted(changes: Changes) -> Changes:
     """Return the inverse of the changes."""
     back = np.array(changes)
     back[:, COUNT] = (-back[:, COUNT].view(np.int64)).view(np.uint64)
@@ -256,7 +256,7 @@ class Worker:
 
     _setup: Setup
     _model: Model
-    _table: RuleTable
+    _table: CountTable
 
     def __init__(self) -> None:
         self._shards: dict[int, Shard] = {}
@@ -277,10 +277,10 @@ class Worker:
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
-        self._model = model_of(setup.settings, setup.vocabulary)
+        self._model = make_model(setup.settings, setup.vocabulary)
         self._shards, self._own, self._settled = {}, {}, []
         if rules is not None:
-            self._table = filled(rules, longest_rule(setup.settings), self._model)
+            self._table = make_table(rules, longest_rule(setup.settings), self._model)
 
     def perform(self, task: Callable[..., Result], *arguments: Any) -> Result:
         """Call a function that does not use the shards; return its result."""
@@ -299,7 +299,7 @@ class Worker:
             self._store, self._store_url = open_store(url), url
         return self._store
 
-    def open(self, number: int, contents: Contents | StoredContents) -> Opened | None:
+    def open(self, number: int, contents: Contents | StoredContents) -> OpenedShard | None:
         """Open a shard. Returns an answer for the other workers if it is read from the store."""
         if not isinstance(contents, StoredContents):
             self._shards[number] = Shard.of_texts(self._setup, self._model, contents, self._executor)
@@ -323,10 +323,10 @@ class Worker:
         self._add_all(before)
         return {number: self._stored_shard(number).write(sweeps[number]) for number in numbers}
 
-    def note_committed(self, numbers: Sequence[int]) -> dict[int, None]:
+    def mark_committed(self, numbers: Sequence[int]) -> dict[int, None]:
         """Record that the written pairs of these shards are committed."""
         for number in numbers:
-            self._stored_shard(number).note_committed()
+            self._stored_shard(number).mark_committed()
         return dict.fromkeys(numbers)
 
     def _stored_shard(self, number: int) -> StoredShard:
@@ -357,10 +357,10 @@ class Worker:
         is the same, without its own shards' changes of the present round.
         """
         for one in self._settled:
-            self._add(_taken_back(self._own[one]))
+            self._add(_inverted(self._own[one]))
         self._settled = []
         for change in reversed(changes):
-            self._add(_taken_back(change))
+            self._add(_inverted(change))
         self.open(number, contents)
         for step, change in zip(steps, changes, strict=True):
             self._sample(number, step)
@@ -374,13 +374,13 @@ class Worker:
     def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
         """Merge the changes of the last round; return all rules if this worker has shard 0."""
         self._add_all(before)
-        return {number: rules_of(self._table) if number == 0 else None for number in numbers}
+        return {number: list_rules(self._table) if number == 0 else None for number in numbers}
 
-    def _sample(self, number: int, step: Step) -> Done:
+    def _sample(self, number: int, step: Step) -> ShardResult:
         shard = self._shards[number]
         adding, self._adding = self._adding, 0.0
         changes = self._own[number] = shard.sample(step[0], step[1].get(number), self._table)
-        return Done(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info(), adding)
+        return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info(), adding)
 
     def _add_all(self, before: Sequence[Part]) -> None:
         """Merge the changes of all shards, except those already in the table."""
@@ -394,4 +394,4 @@ class Worker:
         self._adding += time.perf_counter() - started
 
     def _add(self, changes: Changes) -> None:
-        self._table = added(changes, self._table, self._model)
+        self._table = merge_changes_into(changes, self._table, self._model)

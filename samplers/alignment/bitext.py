@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.keys import numbering
 
-MOST_WORDS = 2**15 - 1
+MAX_WORDS = 2**15 - 1
 """Maximum sentence length: positions are 16-bit integers."""
 
 
@@ -55,11 +55,11 @@ class Sides(NamedTuple):
         return int((self.conditioning_offset[1:] - self.conditioning_offset[:-1]).max(initial=0))
 
 
-_LONGEST_FOLDED = 1024
+_MAX_FOLDED_LENGTH = 1024
 """Maximum size in bytes of a lowercased word; longer words keep their case. Stores reject them."""
 
 
-def tokens_of(sentence: str) -> list[str]:
+def split_tokens(sentence: str) -> list[str]:
     """Split a sentence at spaces and tabs, and at no other character."""
     if "\t" in sentence or "\r" in sentence:
         sentence = sentence.rstrip("\r").replace("\t", " ")
@@ -70,13 +70,13 @@ def tokens_of(sentence: str) -> list[str]:
 def fold(word: str) -> str:
     """Return the word in lower case."""
     folded = word.lower()
-    return folded if len(folded) < _LONGEST_FOLDED // 4 or len(folded.encode()) <= _LONGEST_FOLDED else word
+    return folded if len(folded) < _MAX_FOLDED_LENGTH // 4 or len(folded.encode()) <= _MAX_FOLDED_LENGTH else word
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     """Assign numbers to the words of sentences; without `keep_case`, case is ignored.
 
-    Raises `AlignmentInputError` if a sentence has more than `MOST_WORDS` words.
+    Raises `AlignmentInputError` if a sentence has more than `MAX_WORDS` words.
     """
     numbers = numbering()
     words: list[int] = []
@@ -84,10 +84,10 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     for number, sentence in enumerate(sentences, 1):
         # Lowercase each word separately: lowercasing may change the number of characters but not the number of
         # words.
-        words_here = tokens_of(sentence)
+        words_here = split_tokens(sentence)
         folded = words_here if keep_case else [fold(word) for word in words_here]
-        if len(folded) > MOST_WORDS:
-            raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MOST_WORDS:,}")
+        if len(folded) > MAX_WORDS:
+            raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MAX_WORDS:,}")
         words += map(numbers.__getitem__, folded)
         offset.append(len(words))
     return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
@@ -113,7 +113,7 @@ STEM = 4
 """Length of a stem in letters; a shorter word is its own stem."""
 
 
-def stems_of(side: Side) -> Side:
+def stem_side(side: Side) -> Side:
     """Return the side with each word replaced by its stem."""
     numbers = numbering()
     of_word = [numbers[word[:STEM]] for word in side.vocabulary]

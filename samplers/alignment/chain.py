@@ -35,7 +35,7 @@ def no_evidence() -> LinkEvidence:
     return LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
-def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
+def make_evidence(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
     """Return the link constraints of pairs, by index in the batch, for one direction.
 
     A word with fixed links must have one of them. Any other word may be unlinked or have any link that is not
@@ -66,7 +66,7 @@ def evidence_of(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target
 
 
 @njit_inline
-def keep_to_evidence(evidence, g, length, weight):
+def apply_evidence(evidence, g, length, weight):
     """Set weights to 0 that constraints exclude: `weight[0]` belongs to no link, `weight[i + 1]` to position i."""
     if len(evidence.meaning) == 0 or evidence.meaning[g] == FREE:
         return
@@ -112,7 +112,7 @@ def furthest_event(longest: int) -> int:
 UNLINKED = -1
 """Link of an emitted word without a conditioning word."""
 
-MOST_FERTILITY = 7
+MAX_FERTILITY = 7
 """Fertilities above this are counted as this."""
 
 SETTINGS = np.dtype(
@@ -152,7 +152,7 @@ class Tokens(NamedTuple):
     aside: NDArray[np.int16]
 
 
-def tokens_of(sides: Sides, words: int) -> Tokens:
+def group_tokens(sides: Sides, words: int) -> Tokens:
     """Return the occurrences of each emitted word."""
     offset = np.zeros(words + 1, np.int64)
     np.cumsum(np.bincount(sides.emitted, minlength=words), out=offset[1:])
@@ -171,7 +171,7 @@ def no_tokens() -> Tokens:
     return Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
-class Chain(NamedTuple):
+class AlignmentChain(NamedTuple):
     """State of one chain.
 
     Attributes
@@ -237,7 +237,7 @@ class AlignmentScratch(NamedTuple):
 
 
 @njit
-def _link_alike(sides, first, last, alike):
+def _link_equal_words(sides, first, last, alike):
     """Fill in `alike`; `first`, `last` int64 by conditioning word are scratch memory, initially 0."""
     for pair in range(len(sides.conditioning_offset) - 1):
         start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
@@ -257,7 +257,7 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
     longest = sides.longest_conditioning
     alike = np.zeros(len(sides.conditioning), np.int16)
     words = int(sides.conditioning.max(initial=-1)) + 1
-    _link_alike(sides, np.zeros(words, np.int64), np.zeros(words, np.int64), alike)
+    _link_equal_words(sides, np.zeros(words, np.int64), np.zeros(words, np.int64), alike)
     return AlignmentScratch(
         np.zeros(longest + 1, np.int16),
         np.zeros(longest + 1, np.float64),

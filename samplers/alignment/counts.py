@@ -49,7 +49,7 @@ def pair_key(conditioning, emitted):
 
 
 @njit_inline
-def home(key, shift):
+def home_row(key, shift):
     """Return the row where the search for a key starts, in a table of 2^(64 - shift) rows."""
     return (key * GOLDEN) >> np.uint64(shift)
 
@@ -75,7 +75,7 @@ def _ends_at(rows, row, key):
 @njit_inline
 def find_pair(rows, shift, key):
     """Return the row of the key, or the free row where it belongs."""
-    return np.int64(probe(home(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
+    return np.int64(probe(home_row(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
 
 
 @njit_inline
@@ -87,13 +87,13 @@ def take_row(pairs, row, key):
         pairs.rows[row]["prior"] = 0.0
         pairs.registers[TAKEN] += 1
         shift = pairs.registers[SHIFT]
-        pairs.signs[home(key, shift)] |= _sign_of(key, shift)
+        pairs.signs[home_row(key, shift)] |= _sign_of(key, shift)
 
 
 @njit_inline
 def _home_of(pairs, row):
     key = pairs.rows[row]["key"]
-    return key != _FREE, home(key, pairs.registers[SHIFT])
+    return key != _FREE, home_row(key, pairs.registers[SHIFT])
 
 
 @njit_inline
@@ -109,7 +109,7 @@ def free_row(pairs, row):
     """Remove a row; following rows of the same probe sequence move back."""
     shift = pairs.registers[SHIFT]
     mask = np.uint64(len(pairs.rows) - 1)
-    begin = home(pairs.rows[row]["key"], shift)
+    begin = home_row(pairs.rows[row]["key"], shift)
     hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
@@ -118,7 +118,7 @@ def free_row(pairs, row):
     at = begin
     while pairs.rows[at]["key"] != _FREE:
         key = pairs.rows[at]["key"]
-        if home(key, shift) == begin:
+        if home_row(key, shift) == begin:
             signs |= _sign_of(key, shift)
         at = (at + _ONE) & mask
     pairs.signs[begin] = signs

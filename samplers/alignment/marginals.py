@@ -26,7 +26,7 @@ BESIDE = 0.8
 """Expected F-score: a link next to a decoded one is right as often as one of this part of its posterior elsewhere."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
-_LEAST_LIKELY = 0.1
+_MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
@@ -196,7 +196,7 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
     """Return the threshold that maximizes the expected F-score of all pairs' links, if each mean is a probability."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
-    least = round(_LEAST_LIKELY * _STEPS)
+    least = round(_MIN_LIKELY * _STEPS)
     # Of the links above each threshold: their number, and the expected number of right ones.
     above, right = np.cumsum(number[::-1])[::-1][least:], np.cumsum(total[::-1])[::-1][least:]
     likely = (least + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
@@ -299,7 +299,7 @@ def decode_links(
     return LinkList(rows.astype(np.int16), columns.astype(np.int16), offset), posterior[cells]
 
 
-def posterior_of(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
+def link_posteriors(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
     """Return the posteriors float32[L] of links, including those implied by chunks."""
     widths = np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])

@@ -22,9 +22,9 @@ from hierogram.samplers.alignment.counts import (
 )
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
-SHORTEST = 4
+MIN_LENGTH = 4
 """Minimum length of similar words; shorter words must be equal."""
-COMMON = 3
+MIN_COMMON_LETTERS = 3
 """Minimum length of a common prefix."""
 
 
@@ -54,7 +54,7 @@ def similarity(one, word, other, other_word):
         common += 1
     if common == length and common == other_length:
         return 1.0
-    if common < COMMON or shorter < SHORTEST:
+    if common < MIN_COMMON_LETTERS or shorter < MIN_LENGTH:
         return 0.0
     share = common / max(length, other_length)
     return share * share
@@ -80,7 +80,7 @@ def similarities(
 
 
 @njit
-def _favour(first, sides, emitted, others, strength, pairs, conditioning):
+def _favor(first, sides, emitted, others, strength, pairs, conditioning):
     """Add the similar word pairs from pair `first`; returns the pair where the table lacks room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
@@ -106,9 +106,7 @@ def _favour(first, sides, emitted, others, strength, pairs, conditioning):
     return len(sides.emitted_offset) - 1
 
 
-def favour_similar(
-    direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]
-) -> WordPairs:
+def favor_similar(direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]) -> WordPairs:
     """Add every similar co-occurring word pair, with `strength` times its similarity as prior.
 
     The table must be empty; `conditioning` CONDITIONING[V] is changed in place.
@@ -117,7 +115,7 @@ def favour_similar(
     emitted, others = letters(direction.emitted.vocabulary), letters(direction.conditioning.vocabulary)
     at = 0
     while True:
-        at = _favour(at, sides, emitted, others, strength, pairs, conditioning)
+        at = _favor(at, sides, emitted, others, strength, pairs, conditioning)
         if at == sides.pairs:
             return pairs
         pairs = larger_pairs(pairs, sides.longest_conditioning)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import MOST_WORDS, Sides
-from hierogram.samplers.alignment.chain import MOST_FERTILITY, furthest_event, jump_events
+from hierogram.samplers.alignment.bitext import MAX_WORDS, Sides
+from hierogram.samplers.alignment.chain import MAX_FERTILITY, furthest_event, jump_events
 from hierogram.samplers.alignment.counts import SHIFT, find_pair, pair_key, take_row
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
-MOST_EVENTS = furthest_event(MOST_WORDS)
+MAX_EVENTS = furthest_event(MAX_WORDS)
 """Largest event of a jump in any sentence."""
 
 
@@ -61,7 +61,7 @@ def enter_pairs(conditioning, emitted, count, pairs):
         pairs.rows[row]["count"] += count[k]
 
 
-def counts_of_links(
+def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
     """Return the counts of links, weighted by each pair's `weight` int64[P]; `emitted_words` is 0.
@@ -80,8 +80,8 @@ def counts_of_links(
     of_word = np.zeros(conditioning_words + 1, np.int64)
     np.add.at(of_word, conditioning, weight[pair])
 
-    number = np.minimum(np.bincount(place[linked], minlength=len(sides.conditioning)), MOST_FERTILITY)
-    fertility = np.zeros((conditioning_words, MOST_FERTILITY + 1), np.int64)
+    number = np.minimum(np.bincount(place[linked], minlength=len(sides.conditioning)), MAX_FERTILITY)
+    fertility = np.zeros((conditioning_words, MAX_FERTILITY + 1), np.int64)
     np.add.at(fertility, (sides.conditioning, number), np.repeat(weight, np.diff(sides.conditioning_offset)))
 
     kept = count != 0
@@ -112,13 +112,13 @@ def _count_jumps(
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
-    jumps = np.zeros(2 * MOST_EVENTS + 1, np.int64)
+    jumps = np.zeros(2 * MAX_EVENTS + 1, np.int64)
     weights = np.concatenate([weight[pair], weight[with_words]])
-    np.add.at(jumps, jump_events(widths) + MOST_EVENTS, weights)
+    np.add.at(jumps, jump_events(widths) + MAX_EVENTS, weights)
     return jumps
 
 
-def without(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
+def subtract_counts(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
     """Subtract the counts of given pairs; word pairs that only these have are omitted."""
     keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
     own_keys = own.conditioning.astype(np.int64) << 32 | own.emitted
@@ -141,7 +141,7 @@ def without(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
     )
 
 
-def links_of_alignment(
+def select_links(
     words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.int64],
     other: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction, Sides
-from hierogram.samplers.alignment.chain import AlignmentScratch, Chain
+from hierogram.samplers.alignment.chain import AlignmentChain, AlignmentScratch
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
 from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 
@@ -25,7 +25,7 @@ class Runs(NamedTuple):
     plans: NDArray[np.int64]
 
 
-ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, AlignmentScratch, Marginals, Marginals], int]
+ChainsInARow = Callable[[int, Sides, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
 """Signature of `Steps.chains`."""
 
 
@@ -64,11 +64,11 @@ class Steps:
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
-    count: Callable[[int, Sides, Chain, AlignmentScratch], int]
-    sweep: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
+    count: Callable[[int, Sides, AlignmentChain, AlignmentScratch], int]
+    sweep: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
     decode: Callable[[Sides, Marginals], DirectionLinks]
-    move: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan], int] | None = None
-    warm_up: Callable[[Chain, AlignerOptions, int], None] = lambda chain, options, sweep: None
-    prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
-    finish: Callable[[Chain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
+    move: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan], int] | None = None
+    warm_up: Callable[[AlignmentChain, AlignerOptions, int], None] = lambda chain, options, sweep: None
+    prepare: Callable[[AlignmentChain, Direction], AlignmentChain] = lambda chain, direction: chain
+    finish: Callable[[AlignmentChain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
     chains: ChainsInARow | None = None

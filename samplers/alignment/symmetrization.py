@@ -16,7 +16,7 @@ METHODS = {
 """Numbers of the symmetrizations that need links only, by name."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+_NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 class LinkList(NamedTuple):
@@ -52,7 +52,7 @@ def _grow(height, width, work):
             for t in range(width):
                 if not work.grid[s * width + t] & _KEPT:
                     continue
-                for step in _NEIGHBOURS:
+                for step in _NEIGHBORS:
                     y, x = s + step[0], t + step[1]
                     if y < 0 or x < 0 or y >= height or x >= width or not (work.source_free[y] or work.target_free[x]):
                         continue

@@ -32,7 +32,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
 """Columns that are summed at once; rows are padded to multiples of it."""
-LEAST, MOST = 1e-280, 1e280
+MIN_LOG_SCALE, MOST = 1e-280, 1e280
 """Range of sums in which doubles are precise."""
 _NEGLIGIBLE = 1e-10
 """Probability below which bispans are omitted from expectations."""
@@ -61,7 +61,7 @@ class RuleSides(NamedTuple):
     target_first: NDArray[np.int64]
 
 
-class Chosen(NamedTuple):
+class ChosenRules(NamedTuple):
     """Rules that a pair can use: numbers `rule` int64[C], linear `weight` float64[C]."""
 
     rule: NDArray[np.int64]
@@ -77,7 +77,7 @@ class BaseWeights(NamedTuple):
     inverted: float
 
 
-class Piece(NamedTuple):
+class PairPiece(NamedTuple):
     """Source words [i, j) and target words [x, y) of a pair."""
 
     i: int
@@ -86,7 +86,7 @@ class Piece(NamedTuple):
     y: int
 
 
-class Room(NamedTuple):
+class DenseScratch(NamedTuple):
     """Scratch memory of one thread.
 
     Attributes
@@ -150,15 +150,15 @@ class Room(NamedTuple):
 
 
 _SEATS, _ARITY, _FRAMES, _FRONTS, LACKING = range(5)
-"""Indices of `Room.sizes`: seats, nonterminals per seat, frames, front frames, and missing seats."""
+"""Indices of `DenseScratch.sizes`: seats, nonterminals per seat, frames, front frames, and missing seats."""
 
 
-def matrices_of(n: int, m: int) -> int:
+def matrices_size(n: int, m: int) -> int:
     """Return the size of the matrices of a piece of n by m words, in numbers."""
     return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
 
 
-def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> Room:
+def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> DenseScratch:
     """Allocate scratch memory.
 
     Parameters
@@ -174,7 +174,7 @@ def make_room(words: tuple[int, int], matrices: int, rules: int, longest: int, s
     """
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
-    return Room(
+    return DenseScratch(
         np.empty(_SECTIONS * matrices),
         np.empty(_SECTIONS * matrices),
         np.empty(_SECTIONS * matrices),
@@ -331,7 +331,7 @@ def joined(chosen, number, sides, base):
 
 
 @njit
-def _frame_of(rule, sides):
+def _frame_kind(rule, sides):
     """Return the kind of frame of a rule without source words, or -1, with two of its nonterminals.
 
     These are the first and the last one on the target side. Words between the two belong to the factor with the other
@@ -511,7 +511,7 @@ def _seat_all(chosen, number, sides, words, piece, room):
             sides.target, sides.target_first[rule], sides.target_first[rule + 1], words.target, piece.x, piece.y
         ):
             continue
-        kind, one, other = _frame_of(rule, sides)
+        kind, one, other = _frame_kind(rule, sides)
         if kind >= 0:
             _note_frame(kind, one, other, rule, chosen.weight[c], sides, words, piece, room)
             continue
@@ -1069,12 +1069,12 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
     _fill_inside(sides, words, piece, base, null, room)
     total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
-    if not LEAST < total < MOST:
+    if not MIN_LOG_SCALE < total < MOST:
         return total, 0.0
     return total, _fill_outside(sides, words, piece, base, null, together, room)
 
 
-class Whole(NamedTuple):
+class PairSums(NamedTuple):
     """Sums over all derivations of a pair.
 
     Natural log of the total, the expected number of times that one rule emits each word pair, float64[n, m], and the
@@ -1086,19 +1086,19 @@ class Whole(NamedTuple):
     emitted: float
 
 
-def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> Whole:
+def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> PairSums:
     """Sum over all derivations of a pair by the given rules and the base."""
     n, m = words.pairs.shape
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
-    chosen = Chosen(np.arange(len(weights)), np.asarray(weights, np.float64))
+    chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
     together, null = np.zeros((n, m)), np.zeros(m)
     both = joined(chosen, len(weights), sides, base)
     seats = 1 << 10
     while True:
-        room = make_room((n, m), matrices_of(n, m), len(weights), longest, seats)
+        room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, seats)
         total, emitted = sum_piece(
-            chosen, len(weights), sides, words, Piece(0, n, 0, m), both, null, together, room
+            chosen, len(weights), sides, words, PairPiece(0, n, 0, m), both, null, together, room
         )  # fmt: skip
         if total >= 0:
-            return Whole(float(np.log(total)) - words.log_scale, together, emitted)
+            return PairSums(float(np.log(total)) - words.log_scale, together, emitted)
         seats = int(room.sizes[LACKING]) * 2

@@ -193,7 +193,7 @@ def best_edge(item, edge):
     return best
 
 
-_FEWEST_VISITS = 1e-7
+_MIN_VISITS = 1e-7
 """Items with fewer expected visits are omitted."""
 
 
@@ -254,7 +254,7 @@ class LazyHypergraph(NamedTuple):
     items: Items
 
 
-def stays(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
+def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
     """Return how often a Metropolis–Hastings chain that proposes the samples in order is at each, int64[D].
 
     Its stream is numbered after those of the samples.
@@ -512,12 +512,12 @@ def expect_edges(graph, visits, pending, counts):
             moved = False
             for label in range(grammar.labels):
                 pending[label] = here[label]
-                moved = moved or here[label] > _FEWEST_VISITS
+                moved = moved or here[label] > _MIN_VISITS
             while moved:
                 moved = False
                 for label in range(grammar.labels):
                     arrived = pending[label]
-                    if arrived <= _FEWEST_VISITS:
+                    if arrived <= _MIN_VISITS:
                         continue
                     pending[label] = 0.0
                     place = find_item(label, i, j, grammar, chart, items)
@@ -529,10 +529,10 @@ def expect_edges(graph, visits, pending, counts):
                             passed = arrived * edge["probability"]
                             pending[edge["left"]] += passed
                             here[edge["left"]] += passed
-                            moved = moved or pending[edge["left"]] > _FEWEST_VISITS
+                            moved = moved or pending[edge["left"]] > _MIN_VISITS
             for a in range(number):
                 symbol = active[a]
-                if here[symbol] <= _FEWEST_VISITS:
+                if here[symbol] <= _MIN_VISITS:
                     continue
                 place = find_item(symbol, i, j, grammar, chart, items)
                 if place < 0:

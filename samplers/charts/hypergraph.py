@@ -97,7 +97,7 @@ def score(graph: Hypergraph) -> Scores:
     return scores
 
 
-def total_of(graph: Hypergraph) -> float:
+def total_weight(graph: Hypergraph) -> float:
     """Return the total weight of all derivations, 0 if there are none."""
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)

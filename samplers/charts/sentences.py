@@ -28,7 +28,7 @@ class SpanItems(NamedTuple):
     cell: NDArray[np.int32]
 
 
-class Sentence(NamedTuple):
+class ChartSentence(NamedTuple):
     """Sentence to parse.
 
     Its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale` float64[n], the factor of each
@@ -42,20 +42,20 @@ class Sentence(NamedTuple):
     scale: NDArray[np.float64]
 
 
-def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> Sentence:
+def make_sentence(rules: Sorted, words: NDArray[np.int32], root: int) -> ChartSentence:
     """Return the sentence of these words, int32[n], under a grammar."""
     grammar = restricted(rules, words)
     best = np.ones(len(words))
     for position in range(len(words)):
         here = grammar.word_weight[grammar.word_start[position] : grammar.word_start[position + 1]]
         best[position] = here.max(initial=0) or 1
-    return Sentence(grammar, rules.grammar.closure, root, 1 / best)
+    return ChartSentence(grammar, rules.grammar.closure, root, 1 / best)
 
 
 class SentenceBuilder:
     """Builder of one sentence's hypergraphs under different masks; each one overwrites the previous one."""
 
-    def __init__(self, sentence: Sentence) -> None:
+    def __init__(self, sentence: ChartSentence) -> None:
         self.sentence = sentence
         cells = sentence.grammar.words * (sentence.grammar.words + 1) // 2
         symbols, labels = len(sentence.grammar.symbol), sentence.grammar.labels

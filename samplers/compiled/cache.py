@@ -25,7 +25,7 @@ from hierogram.samplers.compiled import LISTENERS
 from hierogram.samplers.compiled.internals import prepare_to_compile
 
 _PACKAGE = "hierogram.samplers."
-_OURS = "hierogram"
+_PRIVATE = "hierogram"
 """Folder below the user's cache folder; everything below it must be private."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
@@ -37,7 +37,7 @@ class UnsafeFolderError(OSError):
     """A cache folder belongs to another user or is writable by another user."""
 
 
-def digest_of(root: Path) -> str:
+def source_digest(root: Path) -> str:
     """Return a digest of all sources below a folder and of the versions that compile them."""
     digest = hashlib.blake2b(digest_size=10)
     digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
@@ -49,13 +49,13 @@ def digest_of(root: Path) -> str:
 
 @cache
 def _folder_digest(folder: Path) -> str:
-    return digest_of(folder)
+    return source_digest(folder)
 
 
 def cache_folder() -> Path:
     """Return the cache folder for the current sources; HIEROGRAM_CACHE changes its parent."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / _OURS / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
+    return Path(base) / _PRIVATE / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
 
 def _own_folders(folder: Path) -> Iterator[Path]:
@@ -92,7 +92,7 @@ def _warn(message: str) -> None:
 
 
 @cache
-def tell_compiling() -> None:
+def notify_listeners() -> None:
     """Run the callbacks before the first compilation."""
     for listener in LISTENERS:
         listener()
@@ -131,7 +131,7 @@ class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
         super().ensure_cache_path()
 
 
-class _Kept(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _KernelCacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
 
@@ -151,7 +151,7 @@ class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
 class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
     """Cache of one kernel."""
 
-    _impl_class = _Kept
+    _impl_class = _KernelCacheImpl
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -170,7 +170,7 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
             if _is_safe(self._cache_path):
                 kept = self._load_overload(signature, target)
         if kept is None:
-            tell_compiling()
+            notify_listeners()
             prepare_to_compile()
         return kept
 
@@ -186,7 +186,7 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
         return False
 
 
-def is_kept(kernel: Callable[..., Any]) -> bool:
+def is_cached(kernel: Callable[..., Any]) -> bool:
     """Return whether the kernel is cached for this machine's processor, for any argument types."""
     known: Any = kernel
     return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))

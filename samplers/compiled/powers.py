@@ -39,7 +39,7 @@ def make_powers(exponent: float) -> Powers:
 
 
 @njit_inline
-def power_of(powers, base):
+def raise_to_power(powers, base):
     """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14.
 
     The base is 2^-k times the midpoint of a table cell times 1 + r, |r| < 2^-9: two powers are in tables, the

@@ -20,7 +20,7 @@ def capacity_for(items: int, smallest: int) -> int:
 
 
 @njit_inline
-def mask_of(slots):
+def table_mask(slots):
     """Return the mask of a table, given an array with one item per slot."""
     return np.uint64(len(slots) - 1)
 
@@ -41,7 +41,7 @@ def probe(home, mask, ends_at, table, key):
 def close_gap(hole, mask, home_of, move, table):
     """Shift back entries after a freed slot that would no longer be found; returns the slot that is free in the end.
 
-    `home_of(table, slot)` returns whether the slot is used, and where the search for its entry starts;
+    `home_slot(table, slot)` returns whether the slot is used, and where the search for its entry starts;
     `move(table, slot, to)` copies a slot.
     """
     at = hole

@@ -6,7 +6,7 @@ from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 
 _WIDTH = 1.0
-_MOST_STEPS = 40
+_MAX_STEPS = 40
 
 
 @njit_inline
@@ -25,8 +25,8 @@ def slice_sample(log_density, parameters, x, state):
     high = low + _WIDTH
     # Neal's random split of the steps between both ends keeps the bounded search reversible.
     state = advance(state)
-    left = int(uniform(state) * _MOST_STEPS)
-    right = _MOST_STEPS - 1 - left
+    left = int(uniform(state) * _MAX_STEPS)
+    right = _MAX_STEPS - 1 - left
     while left > 0 and log_density(low, parameters) > level:
         low -= _WIDTH
         left -= 1

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import COUNT, SIZE, RuleTable
+from hierogram.samplers.counts.table import COUNT, SIZE, CountTable
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
 from hierogram.samplers.forests.batch import State
@@ -22,7 +22,7 @@ class ChainState(NamedTuple):
     """
 
     derivations: State
-    table: RuleTable
+    table: CountTable
     averages: Averages = NO_AVERAGES
 
 
@@ -43,8 +43,8 @@ class SweepInfo(NamedTuple):
 
 _COUNT_BITS = np.uint64(64 - 3 * BITS)
 """Bits of a uint64 that a packed rule size leaves free."""
-_MOST_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
-_COUNT_MASK = np.uint64(_MOST_BESIDE_SIZE)
+_MAX_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
+_COUNT_MASK = np.uint64(_MAX_BESIDE_SIZE)
 
 _SMALLEST, _LARGEST = 1e-8, 1e150
 
@@ -112,11 +112,11 @@ def _groups(
     `packed` uint64[n] and `counts` int64[n] have one item per rule; returns uint64[g], int64[g], int64[g].
     """
     # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs.
-    small = counts < _MOST_BESIDE_SIZE
-    keys = np.sort(packed[small] << _COUNT_BITS | (_MOST_BESIDE_SIZE - counts[small]).astype(np.uint64))
+    small = counts < _MAX_BESIDE_SIZE
+    keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_BESIDE_SIZE - counts[small]).astype(np.uint64))
     first = _starts(keys[1:] != keys[:-1], len(keys))
     packed = np.append(keys[first] >> _COUNT_BITS, packed[~small])
-    counts = np.append(_MOST_BESIDE_SIZE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
+    counts = np.append(_MAX_BESIDE_SIZE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
     rules = np.append(np.diff(np.append(first, len(keys))), np.ones(len(counts) - len(first), np.int64))
     order = np.lexsort((-counts, packed))
     packed, counts, rules = packed[order], counts[order], rules[order]
@@ -129,7 +129,7 @@ def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
     return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
 
 
-def log_likelihood(table: RuleTable, model: Model) -> float:
+def log_likelihood(table: CountTable, model: Model) -> float:
     """Return the log probability of all rule tokens, ln P.
 
     The Dirichlet process has a closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor process with

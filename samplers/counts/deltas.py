@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
+from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, CountTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state
-from hierogram.samplers.forests.forest import NO_TAIL, label_of, tails_of, view_pair
-from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
+from hierogram.samplers.forests.forest import NO_TAIL, node_label, tail_range, view_pair
+from hierogram.samplers.forests.fragments import summary_key, summary_scope, summary_size
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.walk import WalkSpace, begin_walk, make_summary, next_rule, walk_space
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
@@ -125,12 +125,12 @@ def source_symbols(v, view, words, symbols, position, space):
     stack_tail[0] = 0
     stack_position[0] = view.node[v]["source_start"]
     if view.node[v]["label"]:
-        symbols[position] = OPEN_LABEL - 2 * label_of(v, view)
+        symbols[position] = OPEN_LABEL - 2 * node_label(v, view)
         position += 1
     while depth > 0:
         x = stack[depth - 1]
         i = stack_tail[depth - 1]
-        first, last = tails_of(x, view)
+        first, last = tail_range(x, view)
         t = view.tails[first + i] if first + i < last else np.uint16(NO_TAIL)
         until = view.node[x]["source_end"] if t == NO_TAIL else view.node[t]["source_start"]
         for w in range(stack_position[depth - 1], until):
@@ -138,7 +138,7 @@ def source_symbols(v, view, words, symbols, position, space):
             position += 1
         if t == NO_TAIL:
             if view.node[x]["label"]:
-                symbols[position] = OPEN_LABEL - 2 * label_of(x, view) - 1
+                symbols[position] = OPEN_LABEL - 2 * node_label(x, view) - 1
                 position += 1
             depth -= 1
             continue
@@ -147,7 +147,7 @@ def source_symbols(v, view, words, symbols, position, space):
         if view.cut[t]:
             count += 1
             numbers[t] = count
-            symbols[position] = -(count + LABEL_STEP * label_of(t, view))
+            symbols[position] = -(count + LABEL_STEP * node_label(t, view))
             position += 1
         else:
             stack[depth] = t
@@ -155,7 +155,7 @@ def source_symbols(v, view, words, symbols, position, space):
             stack_position[depth] = view.node[t]["source_start"]
             depth += 1
             if view.node[t]["label"]:
-                symbols[position] = OPEN_LABEL - 2 * label_of(t, view)
+                symbols[position] = OPEN_LABEL - 2 * node_label(t, view)
                 position += 1
     return position, count
 
@@ -174,7 +174,7 @@ def target_symbols(v, view, words, symbols, position, space):
     while depth > 0:
         x = stack[depth - 1]
         end = np.int64(view.node[x]["target_end"])
-        first, last = tails_of(x, view)
+        first, last = tail_range(x, view)
         nearest = -1
         nearest_place = np.int64(1) << 40
         if view.node[x]["target_start"] < end:
@@ -205,7 +205,7 @@ def target_symbols(v, view, words, symbols, position, space):
 
 
 ENTRY = 2
-_PAIRS_A_CALL = 4096
+_PAIRS_PER_CALL = 4096
 _COLLISION = "two different rules have the same key: assign new keys with another salt"
 
 Weights = tuple[int, int, int, int]
@@ -292,7 +292,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
-    high, low = key_of(work.summary, v, batch.words.key_mask)
+    high, low = summary_key(work.summary, v, batch.words.key_mask)
     start = deltas.sizes[1]
     middle, nonterminals = source_symbols(v, view, source, deltas.symbols, start, space)
     end = target_symbols(v, view, target, deltas.symbols, middle, space)
@@ -304,8 +304,8 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         deltas.rows[row, ENTRY] = np.uint64(entry)
         deltas.keys[entry, 0] = high
         deltas.keys[entry, 1] = low
-        deltas.rule_sizes[entry] = size_of(work.summary, v)
-        deltas.scopes[entry] = scope_of(work.summary, v)
+        deltas.rule_sizes[entry] = summary_size(work.summary, v)
+        deltas.scopes[entry] = summary_scope(work.summary, v)
         deltas.nonterminals[entry] = nonterminals
         deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
         deltas.counts[entry] = 0
@@ -434,8 +434,8 @@ def add_state(
     """
     pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
-    for first in range(0, len(pairs), _PAIRS_A_CALL):
-        some = pairs[first : first + _PAIRS_A_CALL]
+    for first in range(0, len(pairs), _PAIRS_PER_CALL):
+        some = pairs[first : first + _PAIRS_PER_CALL]
         deltas = _room_for(deltas, batch, some)
         if not _add_pairs(deltas, batch, state, some, weights, space):
             raise KeyCollisionError(_COLLISION)
@@ -452,8 +452,8 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
     state = empty_state(batch.forests)
     stack = np.empty(batch.most_nodes + 1, np.int64)
     pairs = weighted.trees.pairs
-    for first in range(0, len(pairs), _PAIRS_A_CALL):
-        last = min(first + _PAIRS_A_CALL, len(pairs))
+    for first in range(0, len(pairs), _PAIRS_PER_CALL):
+        last = min(first + _PAIRS_PER_CALL, len(pairs))
         deltas = _room_for(deltas, batch, pairs[first:last])
         outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
         if outcome == COLLIDES:
@@ -514,8 +514,8 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     state = empty_state(batch.forests)
     stack = np.empty(batch.most_nodes + 1, np.int64)
     longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
-    for first in range(0, len(fragments.pairs), _PAIRS_A_CALL):
-        last = min(first + _PAIRS_A_CALL, len(fragments.pairs))
+    for first in range(0, len(fragments.pairs), _PAIRS_PER_CALL):
+        last = min(first + _PAIRS_PER_CALL, len(fragments.pairs))
         deltas = _with_room(deltas, last - first, longest + _symbols_of(batch, fragments, first, last))
         outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
         if outcome == COLLIDES:
@@ -535,27 +535,27 @@ def _count(table, model, batch, state, pairs, change, work):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, batch.words.key_mask)
-            sound &= add(table, model, high, low, size_of(work.summary, v), change)
+            high, low = summary_key(work.summary, v, batch.words.key_mask)
+            sound &= add(table, model, high, low, summary_size(work.summary, v), change)
     return sound
 
 
 def count_rules(
     batch: Batch,
     state: State,
-    table: RuleTable,
+    table: CountTable,
     model: Model,
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
-) -> RuleTable:
+) -> CountTable:
     """Return the table with `change` added for each rule use of the pairs that are not in `skipped` bool[P].
 
     Consumes `table`. Raises `ValueError` if a count falls below zero.
     """
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
-    for first in range(0, len(counted), _PAIRS_A_CALL):
-        pairs = counted[first : first + _PAIRS_A_CALL]
+    for first in range(0, len(counted), _PAIRS_PER_CALL):
+        pairs = counted[first : first + _PAIRS_PER_CALL]
         table = with_room(table, int((batch.derivation_rules[pairs + 1] - batch.derivation_rules[pairs]).sum()))
         if not _count(table, model, batch, state, pairs, change, work):
             raise ValueError("the count of a rule fell below zero: derivations and counts do not match")

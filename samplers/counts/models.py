@@ -114,7 +114,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
 
 
 @njit_inline
-def tables_of(model, count):
+def estimate_tables(model, count):
     """Return the estimated tables of a rule with `count` customers in units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
@@ -126,7 +126,7 @@ def more_tables(model, count):
     """Return the change of a rule's estimated tables by customer number `count` + 1, in units of 2^-32."""
     if count < len(model.by_count) - 1:
         return model.by_count[count]["more_tables"]
-    return tables_of(model, count + 1) - tables_of(model, count)
+    return estimate_tables(model, count + 1) - estimate_tables(model, count)
 
 
 @njit_inline

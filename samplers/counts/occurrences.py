@@ -13,8 +13,8 @@ from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import empty_state
-from hierogram.samplers.forests.forest import tails_of, view_pair
-from hierogram.samplers.forests.fragments import key_of
+from hierogram.samplers.forests.forest import tail_range, view_pair
+from hierogram.samplers.forests.fragments import summary_key
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule, walk_space
 
@@ -41,7 +41,7 @@ def _list_rules(batch, state, pairs, keys, work):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, batch.words.key_mask)
+            high, low = summary_key(work.summary, v, batch.words.key_mask)
             pairs[taken] = pair
             keys[taken, 0] = high
             keys[taken, 1] = low
@@ -101,7 +101,7 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
     depth = 1
     while depth > 0:
         depth -= 1
-        first, last = tails_of(np.int64(stack[depth]), view)
+        first, last = tail_range(np.int64(stack[depth]), view)
         for i in range(first, last):
             t = view.tails[i]
             if view.cut[t]:
@@ -152,7 +152,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 @njit
 def _entry_of(v, deltas, batch, work):
     """Return the entry of the rule at v, whose summary must be valid."""
-    high, low = key_of(work.summary, v, batch.words.key_mask)
+    high, low = summary_key(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import capacity_for, close_gap, mask_of, probe
-from hierogram.samplers.counts.models import Model, tables_of
+from hierogram.samplers.compiled.probing import capacity_for, close_gap, probe, table_mask
+from hierogram.samplers.counts.models import Model, estimate_tables
 from hierogram.samplers.forests.fragments import length_of
 from hierogram.samplers.grammar.sizes import length_of as packed_length
 
@@ -30,7 +30,7 @@ LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
 """Customers and estimated tables (units of 2^-32) of all rules of one length."""
 
 
-class RuleTable(NamedTuple):
+class CountTable(NamedTuple):
     """Counts of all rules.
 
     `rows` uint64[capacity, 4] (capacity is a power of two); `tags` uint8[capacity], 0 for free rows, else a nonzero
@@ -64,11 +64,11 @@ def _is_row_of(rows, row, key):
 @njit_inline
 def find(rows, key_high, key_low):
     """Return the row of the key, or the free row for it. No key is (0, 0)."""
-    return np.int64(probe(key_low & mask_of(rows), mask_of(rows), _is_row_of, rows, (key_high, key_low)))
+    return np.int64(probe(key_low & table_mask(rows), table_mask(rows), _is_row_of, rows, (key_high, key_low)))
 
 
 @njit_inline
-def tag_of(key_high):
+def key_tag(key_high):
     """Return the tag of a key: its top byte with the lowest bit set, so never 0."""
     return np.uint8((key_high >> _TAG_SHIFT) | np.uint64(1))
 
@@ -84,8 +84,8 @@ def _is_tagged_row_of(table, row, key):
 @njit_inline
 def look_up(table, key_high, key_low):
     """Return the row as `find` does, and the rule's count, 0 if the rule is not in the table."""
-    key = tag_of(key_high), key_high, key_low
-    row = probe(key_low & mask_of(table.rows), mask_of(table.rows), _is_tagged_row_of, table, key)
+    key = key_tag(key_high), key_high, key_low
+    row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _is_tagged_row_of, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
     return np.int64(row), count
 
@@ -113,7 +113,7 @@ def _move_row(table, row, hole):
 @njit_inline
 def _vacate(table, row):
     """Delete a row, and move up later rows that a probe would otherwise miss."""
-    free = close_gap(np.uint64(row), mask_of(table.rows), _home_in, _move_row, table)
+    free = close_gap(np.uint64(row), table_mask(table.rows), _home_in, _move_row, table)
     for column in range(4):
         table.rows[free, column] = _ZERO
     table.tags[free] = _NO_TAG
@@ -137,7 +137,7 @@ def add(table, model, key_high, key_low, size, change):
     """Add `change` to a rule's count; a row must be free. Returns False for a negative count, which becomes 0."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
-        table.tags[row] = tag_of(key_high)
+        table.tags[row] = key_tag(key_high)
         table.totals[ROWS] += 1
     before = np.int64(table.rows[row, COUNT])
     sound = before + change >= 0
@@ -148,7 +148,7 @@ def add(table, model, key_high, key_low, size, change):
     length = length_of(size)
     table.totals[TOKENS] += change
     table.by_length[length]["tokens"] += change
-    table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
+    table.by_length[length]["tables"] += estimate_tables(model, after) - estimate_tables(model, before)
     if after == 0:
         _vacate(table, row)
         table.totals[ROWS] -= 1
@@ -162,7 +162,7 @@ def _refill(old, new, tags):
             row = find(new, old[i, KEY_HIGH], old[i, KEY_LOW])
             for c in range(4):
                 new[row, c] = old[i, c]
-            tags[row] = tag_of(old[i, KEY_HIGH])
+            tags[row] = key_tag(old[i, KEY_HIGH])
 
 
 @njit
@@ -182,10 +182,10 @@ def _empty_rows(capacity: int) -> NDArray[np.uint64]:
     return words[start : start + 4 * capacity].reshape(capacity, 4)
 
 
-def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
+def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
     """Return a table without rules, with room for `expected_rules`."""
     capacity = capacity_for(expected_rules, _SMALLEST)
-    return RuleTable(
+    return CountTable(
         _empty_rows(capacity),
         np.zeros(capacity, np.uint8),
         np.zeros(longest_rule + 1, LENGTH),
@@ -193,7 +193,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
     )
 
 
-def with_room(table: RuleTable, new_rules: int) -> RuleTable:
+def with_room(table: CountTable, new_rules: int) -> CountTable:
     """Return the table if it has room for `new_rules` more rules, else a larger copy.
 
     Counts do not depend on row positions, so results do not depend on when the table grows.
@@ -203,16 +203,16 @@ def with_room(table: RuleTable, new_rules: int) -> RuleTable:
         return table
     rows, tags = _empty_rows(capacity), np.zeros(capacity, np.uint8)
     _refill(table.rows, rows, tags)
-    return RuleTable(rows, tags, table.by_length, table.totals)
+    return CountTable(rows, tags, table.by_length, table.totals)
 
 
 def fill_table(
-    table: RuleTable,
+    table: CountTable,
     model: Model,
     keys: NDArray[np.uint64],
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
-) -> RuleTable:
+) -> CountTable:
     """Return the table with `counts` added.
 
     Raises `ValueError` if a count falls below zero, a rule is longer than the table allows, or a key is (0, 0).

@@ -19,7 +19,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 
 _SPACE, _NEWLINE, _MINUS = 32, 10, 45
 _BEGINS, _ENDS = tuple(b"[X,"), 93
-_LONGEST_NONTERMINAL = 9
+_MAX_NONTERMINAL_LENGTH = 9
 
 
 class Spellings(NamedTuple):
@@ -91,7 +91,7 @@ def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
 def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
     sizes = deltas.target_sizes if target else deltas.source_sizes
     longest = int(np.diff(spelling.starts).max(initial=1))
-    room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _LONGEST_NONTERMINAL)) + len(chosen)
+    room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _MAX_NONTERMINAL_LENGTH)) + len(chosen)
     buffer = np.empty(room, np.uint8)
     offsets = np.zeros(len(chosen) + 1, np.int64)
     size = _put_sides(deltas, chosen, target, spelling, buffer, offsets)
@@ -105,7 +105,7 @@ def render_rules(
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
-_LONGEST_LINK = 12
+_MAX_LINK_LENGTH = 12
 _TARGET_BITS = np.uint32((1 << SIDE_BITS) - 1)
 
 
@@ -129,12 +129,12 @@ def _put_links(of_rules, buffer, offsets):
 
 def link_texts(of_rules: RuleLinks) -> Texts:
     """Return the links within each rule use as a line `i-j i-j`."""
-    buffer = np.empty(_LONGEST_LINK * len(of_rules.links) + len(of_rules.entries), np.uint8)
+    buffer = np.empty(_MAX_LINK_LENGTH * len(of_rules.links) + len(of_rules.entries), np.uint8)
     offsets = np.zeros(len(of_rules.entries) + 1, np.int64)
     return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
 
 
-_LONGEST_NUMBER = 20
+_MAX_NUMBER_LENGTH = 20
 
 
 @njit
@@ -150,7 +150,7 @@ def _put_numbers(numbers, buffer, offsets):
 
 def number_texts(numbers: NDArray[np.int64]) -> Texts:
     """Return nonnegative integers int64[n] as decimal texts."""
-    buffer = np.empty(_LONGEST_NUMBER * len(numbers), np.uint8)
+    buffer = np.empty(_MAX_NUMBER_LENGTH * len(numbers), np.uint8)
     offsets = np.zeros(len(numbers) + 1, np.int64)
     return Texts(buffer[: _put_numbers(numbers, buffer, offsets)].copy(), offsets)
 
@@ -256,7 +256,7 @@ def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 @njit_allocating
-def taken(texts: Texts, rows: NDArray[np.int64]) -> Texts:
+def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
     """Return the texts of the given rows."""
     offsets = np.zeros(len(rows) + 1, np.int64)
     for k in range(len(rows)):

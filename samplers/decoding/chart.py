@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.probing import capacity_for
-from hierogram.samplers.decoding.grammar import Grammar, Weighed
+from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
@@ -56,9 +56,9 @@ CUBE = np.dtype(
     [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
     align=True,
 )
-"""Rules of one source side over tails in the same cells. `rule`: first rule's index into `Weighed.order`. `rules`:
-number of rules. For a single rule outside the grammar, `rules` is 0, `rule` its rule number and `base` its estimated
-score."""
+"""Rules of one source side over tails in the same cells. `rule`: first rule's index into
+`WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the grammar, `rules` is 0, `rule` its
+rule number and `base` its estimated score."""
 
 CANDIDATE = np.dtype(
     [
@@ -138,7 +138,7 @@ class InputSentence(NamedTuple):
     lm_words: NDArray[np.int32]
 
 
-class Limits(NamedTuple):
+class SearchLimits(NamedTuple):
     """Search limits: maximum words that a grammar rule may span, maximum pops of a cell (0: no limit)."""
 
     span: int
@@ -148,11 +148,11 @@ class Limits(NamedTuple):
 class DecodingTask(NamedTuple):
     """Inputs for decoding one sentence."""
 
-    grammar: Grammar
-    weighed: Weighed
+    grammar: PackedGrammar
+    weighed: WeightedGrammar
     model: LanguageModel
     sentence: InputSentence
-    limits: Limits
+    limits: SearchLimits
 
 
 class DecodingChart(NamedTuple):
@@ -163,8 +163,8 @@ class DecodingChart(NamedTuple):
     - `cells` int32[C, 2]: first and last item + 1. X over [i, j) is cell i (n + 1) + j, S over [0, j) is
       (n + 1)² + j, the goal follows.
     - `slots` int32[h, 2]: hash table of the current cell's items by state, with the cell's stamp.
-    - `candidates` CANDIDATE; `coordinates` int32: index of a rule in `Weighed.order`, then for each nonterminal an
-      index into `ranked`; `heap` int32: candidates to join, best first; `promises` float64: their estimates.
+    - `candidates` CANDIDATE; `coordinates` int32: index of a rule in `WeightedGrammar.order`, then for each nonterminal
+      an index into `ranked`; `heap` int32: candidates to join, best first; `estimates` float64: their estimates.
     - `joined` JOINED; `opened` int32[joined, w]: their open words; `kept` int32: joined candidates that are kept, a
       heap with the worst first (in join order if pops are unlimited); `kept_ranks` float64: their ranks.
     - `memo` MEMO[m]: cache of language-model scores; `front` int32[w + 1]: open words of the current join.
@@ -185,7 +185,7 @@ class DecodingChart(NamedTuple):
     candidates: NDArray[np.void]
     coordinates: NDArray[np.int32]
     heap: NDArray[np.int32]
-    promises: NDArray[np.float64]
+    estimates: NDArray[np.float64]
     joined: NDArray[np.void]
     opened: NDArray[np.int32]
     kept: NDArray[np.int32]
@@ -220,7 +220,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         candidates=np.zeros(size, CANDIDATE),
         coordinates=np.zeros(4 * size, np.int32),
         heap=np.zeros(size, np.int32),
-        promises=np.zeros(size),
+        estimates=np.zeros(size),
         # One record is spare: the next candidate is joined into it.
         joined=np.zeros(size + 1, JOINED),
         opened=np.zeros((size + 1, width), np.int32),

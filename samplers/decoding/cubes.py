@@ -8,7 +8,7 @@ predecessor and no candidate is generated twice.
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import mask_of
+from hierogram.samplers.compiled.probing import table_mask
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.decoding.chart import (
     CANDIDATES,
@@ -44,13 +44,13 @@ def lm_word(task, word):
 
 
 @njit_inline
-def _asked(task, chart, state, word):
+def _cached_score(task, chart, state, word):
     """Return the memo slot with the language-model score of a word after a state. Fills the slot on a miss.
 
     A sentence repeats the same queries, and the model's tables are much larger than the processor's caches.
     """
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
-    slot = np.int64(home & mask_of(chart.memo))
+    slot = np.int64(home & table_mask(chart.memo))
     there = chart.memo[slot]
     if there.state != state or there.word != word:
         log10, following = score(task.model, state, word)
@@ -62,7 +62,7 @@ def _asked(task, chart, state, word):
 def _word(task, chart, word, joined):
     """Append a word; `joined` is (number of open words, state, closed, final log10, promised log10 probability)."""
     size, state, closed, final, promised = joined
-    there = chart.memo[_asked(task, chart, state, word)]
+    there = chart.memo[_cached_score(task, chart, state, word)]
     if closed:
         return size, there.next, closed, final + there.log10, promised
     chart.front[size] = word
@@ -127,7 +127,7 @@ def _state_of(task, chart, rule, tails):
         joined = (np.int64(0), begun, True, 0.0, 0.0)
         if rule == GOAL:
             # The goal has no right context, so its state is empty.
-            end = chart.memo[_asked(task, chart, begun, np.int32(END))]
+            end = chart.memo[_cached_score(task, chart, begun, np.int32(END))]
             joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
             joined = _item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
@@ -171,7 +171,7 @@ def _estimate(task, chart, candidate, gained):
 @njit_inline
 def _pop(chart):
     """Pop the candidate with the best estimate from the heap; ties go to the lower number."""
-    heap, promises = chart.heap, chart.promises
+    heap, promises = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
     chart.taken[HEAP] = size
@@ -214,7 +214,7 @@ def _push(task, chart, cube, place, axis, gained):
     taken[COORDINATES] = place + of.arity + 1
     position = taken[HEAP]
     taken[HEAP] = position + 1
-    heap, promises = chart.heap, chart.promises
+    heap, promises = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
         # Candidates on the heap have smaller numbers, so they win ties.
@@ -501,7 +501,7 @@ def fill_cell(task, chart, cell):
             chart.coordinates[place + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
         _push(task, chart, number, place, np.int64(0), 0.0)
     while taken[HEAP] > 0:
-        if _is_worse(task, chart, chart.promises[0]):
+        if _is_worse(task, chart, chart.estimates[0]):
             break
         candidate = _pop(chart)
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.decoding.chart import DecodingChart, DecodingTask, InputSentence, Limits, make_chart
+from hierogram.samplers.decoding.chart import DecodingChart, DecodingTask, InputSentence, SearchLimits, make_chart
 from hierogram.samplers.decoding.filling import fill
-from hierogram.samplers.decoding.grammar import Grammar, Weighed, no_model, weigh
+from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar, no_model, weigh
 from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
@@ -26,17 +26,17 @@ class Decoded(NamedTuple):
     outputs: Outputs
 
 
-class Decoder:
+class SentenceDecoder:
     """Grammar with weights and a language model. Several threads may decode at once."""
 
     def __init__(
         self,
-        grammar: Grammar,
+        grammar: PackedGrammar,
         weights: NDArray[np.float64],
         lm_words: NDArray[np.int32],
         model: LanguageModel | None = None,
-        limits: Limits | None = None,
-        beside: "Decoder | None" = None,
+        limits: SearchLimits | None = None,
+        beside: "SentenceDecoder | None" = None,
     ) -> None:
         """Weigh the grammar; `weights` float64[F + 6] are those of the grammar's features, then of `COUNTED`.
 
@@ -45,8 +45,8 @@ class Decoder:
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
-        self.limits = limits or Limits(SPAN, POPS)
-        self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
+        self.limits = limits or SearchLimits(SPAN, POPS)
+        self.weighed: WeightedGrammar = weigh(grammar, weights, self.model, lm_words)
         self._own: local = local() if beside is None else beside._own
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:

@@ -41,7 +41,7 @@ class RuleColumns(NamedTuple):
     features: NDArray[np.float64]
 
 
-class Grammar(NamedTuple):
+class PackedGrammar(NamedTuple):
     """Packed grammar of R rules.
 
     The trie has N nodes, numbered level by level; the root is 0. `child_first` int32[N+1]: the children of node v are
@@ -130,7 +130,7 @@ def _taken(
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
-def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Grammar:
+def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
     """Pack the rules in `chosen` (bool[R]; default: all usable rules) into a grammar.
 
     Raises `GrammarError` if a chosen rule is not usable.
@@ -162,7 +162,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
     order = order[ranked]
     target, target_start = _taken(columns.target, columns.target_start, order)
     links, link_start = _taken(columns.links, columns.link_start, order)
-    return Grammar(
+    return PackedGrammar(
         child_first,
         np.concatenate([np.zeros(0, np.int32), *symbol_levels]),
         rule_first,
@@ -212,7 +212,7 @@ log probability of the language model, target words that are unknown to it."""
 LN_10 = math.log(10.0)
 
 
-class Weighed(NamedTuple):
+class WeightedGrammar(NamedTuple):
     """Scores of a grammar's R rules.
 
     `score` float64[R]: w · f of the rule alone, including its word features. `ahead` float64[R]: `score` plus the
@@ -262,11 +262,13 @@ def _add_words(grammar, model, weighed):
         weighed.ahead[rule] = value + ahead
 
 
-def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]) -> Weighed:
+def weigh(
+    grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
+) -> WeightedGrammar:
     """Score and rank the rules under weights float64[F + 6], of the grammar's features, then of `COUNTED`."""
     own = grammar.features.shape[1]
     rules = grammar.rules
-    weighed = Weighed(
+    weighed = WeightedGrammar(
         grammar.features @ weights[:own],
         np.empty(rules),
         np.arange(rules, dtype=np.int32),
@@ -278,7 +280,7 @@ def weigh(grammar: Grammar, weights: NDArray[np.float64], model: LanguageModel, 
     return weighed
 
 
-def _rank(grammar: Grammar, weighed: Weighed) -> None:
+def _rank(grammar: PackedGrammar, weighed: WeightedGrammar) -> None:
     """Fill `order` by descending `ahead`; ties keep the order of the rules."""
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)

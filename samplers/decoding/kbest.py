@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
+from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask
 from hierogram.samplers.decoding.cubes import lm_word
@@ -53,7 +53,7 @@ duplicate). `heap`: best candidate. `cursor`: next tail of `turn` to advance. `o
 been added. `ended`: 1 if there are no more entries."""
 
 ENTRIES, ENTRY_TAILS = 0, 1
-MOST_ENTRIES = 1 << 20
+MAX_ENTRIES = 1 << 20
 """Limit of entries and candidates in a search for distinct translations, which then returns its results so far."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -168,7 +168,7 @@ def _is_new(lists, entry):
         return True
     there = lists.entries[entry]
     key = mix(there.said + mix(np.uint64(there.item) + _BASE)) | _ONE
-    mask = mask_of(seen)
+    mask = table_mask(seen)
     slot = np.int64(probe(key >> _ONE & mask, mask, _ends_at, seen, key))
     if seen[slot] == key:
         return False
@@ -316,7 +316,7 @@ def best_entries(
 ) -> tuple[Lists, NDArray[np.int32]]:
     """Return the k-best lists and up to `wanted` entries of the goal, best first; int32.
 
-    With `distinct`, each has different target words, and the search stops at `MOST_ENTRIES`.
+    With `distinct`, each has different target words, and the search stops at `MAX_ENTRIES`.
     """
     size = 64 if wanted == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
@@ -332,7 +332,7 @@ def best_entries(
         )
         found = np.empty(wanted, np.int32)
         number, done = find_best(task, chart, lists, goal, wanted, found)
-        if done or (distinct and size >= MOST_ENTRIES):
+        if done or (distinct and size >= MAX_ENTRIES):
             return lists, found[: int(number)]
         size *= 4
 

@@ -25,7 +25,7 @@ AT, LINE = 0, 1
 _RULES, _SOURCE, _TARGET, _LINKS, _VALUES = range(5)
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BAR, _MINUS, _ZERO, _NINE, _EQUALS = 9, 10, 13, 32, 124, 45, 48, 57, 61
 _FIELDS = 8
-_MOST_POSITION = 1 << 16
+_MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
@@ -206,7 +206,7 @@ def _whole(text, start, end):
         if text[k] < _ZERO or text[k] > _NINE:
             return np.int64(-1)
         value = 10 * value + np.int64(text[k] - _ZERO)
-    return value if value < _MOST_POSITION else np.int64(-1)
+    return value if value < _MAX_POSITION else np.int64(-1)
 
 
 @njit
@@ -360,7 +360,7 @@ def read_rules(
 NO_NUMBER_OF_ITS_OWN = 1 << 7
 """Number of a nonterminal without an index; its link gives its counterpart."""
 
-_MOST_GAPS = 64
+_MAX_GAPS = 64
 _LINKED = 1 << 29
 
 
@@ -376,7 +376,7 @@ def _number_gaps(columns, numbers):
         gaps = 0
         for k in range(len(source)):
             if source[k] < 0:
-                if gaps == _MOST_GAPS:
+                if gaps == _MAX_GAPS:
                     return rule
                 numbers[gaps] = -np.int64(source[k])
                 if numbers[gaps] == NO_NUMBER_OF_ITS_OWN:
@@ -435,7 +435,7 @@ def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
     In the input, matching nonterminals have the same number, or `NO_NUMBER_OF_ITS_OWN` and a link. Returns the rules,
     and the first rule whose nonterminals or links do not fit its sides, or -1.
     """
-    fault = int(_number_gaps(columns, np.zeros(_MOST_GAPS, np.int32)))
+    fault = int(_number_gaps(columns, np.zeros(_MAX_GAPS, np.int32)))
     if fault >= 0:
         return columns, fault
     start = np.zeros(len(columns.link_start), np.int64)

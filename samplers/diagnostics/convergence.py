@@ -51,7 +51,7 @@ def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
 Draws = NDArray[np.float64]
 Values = NDArray[np.float64]
 
-FEWEST_DRAWS = 4
+MIN_DRAWS = 4
 TAIL = 0.05
 """Tails are below the 5 % and above the 95 % quantile."""
 _RESOLUTION = 1e-15
@@ -189,8 +189,8 @@ def tail_size(draws: Draws) -> Values:
 
 def summarize(draws: Draws) -> Summary:
     """Return the summary; raises `ValueError` for fewer than four draws per chain."""
-    if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
-        raise ValueError(f"expected an array of shape (quantities, chains, draws) with at least {FEWEST_DRAWS} draws")
+    if draws.ndim != 3 or draws.shape[2] < MIN_DRAWS:
+        raise ValueError(f"expected an array of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws")
     halves = split(draws)
     scores = normal_scores(halves)
     deviation = draws.std(axis=(1, 2), ddof=1)
@@ -218,7 +218,7 @@ FLAGS = (STUCK, DRIFTING, APART)
 """Verdicts of draws that cannot be trusted."""
 
 R_HAT_LIMIT = 1.05
-FEWEST_EFFECTIVE = 100.0
+MIN_EFFECTIVE = 100.0
 _STILL = 0.02
 """A chain is stuck if its standard deviation is below this share of the median one."""
 
@@ -247,7 +247,7 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
         return STUCK
     if r_hat > R_HAT_LIMIT:
         return DRIFTING if moves else APART
-    return SHORT if effective < FEWEST_EFFECTIVE else SOUND
+    return SHORT if effective < MIN_EFFECTIVE else SOUND
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable
+from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, CountTable
 
 KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
 
 
-class RuleCounts(NamedTuple):
+class GrammarCounts(NamedTuple):
     """Rules and their uses: `keys` KEY[R] ascending, `uses` float64[R] > 0."""
 
     keys: NDArray[np.void]
@@ -38,18 +38,18 @@ def _keys(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
     return keys
 
 
-def counts_of(table: RuleTable) -> RuleCounts:
+def count_uses(table: CountTable) -> GrammarCounts:
     """Return the rules of a table."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
-    return RuleCounts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
+    return GrammarCounts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
 
 
-def mean_of(grammars: Sequence[RuleCounts]) -> RuleCounts:
+def mean_counts(grammars: Sequence[GrammarCounts]) -> GrammarCounts:
     """Return the mean uses over grammars."""
     keys, where = np.unique(np.concatenate([one.keys for one in grammars]), return_inverse=True)
     uses = np.bincount(where, np.concatenate([one.uses for one in grammars]), len(keys))
-    return RuleCounts(keys, uses / len(grammars))
+    return GrammarCounts(keys, uses / len(grammars))
 
 
 def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
@@ -57,9 +57,9 @@ def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
     return common / max(1, len(one) + len(other) - common)
 
 
-def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
+def overlap(one: GrammarCounts, other: GrammarCounts, least: float = 0.0) -> Overlap:
     """Return the overlap of two grammars without rules of fewer than `least` uses."""
-    kept = [RuleCounts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
+    kept = [GrammarCounts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
     _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
     totals = [max(own.uses.sum(), 1e-300) for own in kept]
     shared = np.minimum(kept[0].uses[here] / totals[0], kept[1].uses[there] / totals[1]).sum()
@@ -67,7 +67,7 @@ def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
     return Overlap(_jaccard(kept[0].keys, kept[1].keys), _jaccard(*either), float(shared))
 
 
-def mean_overlap(grammars: Sequence[RuleCounts], least: float = 0.0) -> Overlap:
+def mean_overlap(grammars: Sequence[GrammarCounts], least: float = 0.0) -> Overlap:
     """Return the mean over all pairs of grammars; raises `ValueError` for fewer than two."""
     if len(grammars) < 2:
         raise ValueError("expected at least two grammars")

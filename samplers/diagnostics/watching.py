@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit_allocating
-from hierogram.samplers.counts.table import RuleTable, look_up
+from hierogram.samplers.counts.table import CountTable, look_up
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
 """Quantities recorded at each draw besides rule counts."""
 
 
 @njit_allocating
-def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the counts, int64[W], of the rules with these keys, uint64[W, 2]; 0 for unused rules."""
     counts = np.zeros(len(keys), np.int64)
     for k in range(len(keys)):
@@ -22,17 +22,17 @@ def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 
 @dataclass(slots=True)
-class Watch:
+class ChainTrace:
     """Trace of one chain; `keys` uint64[W, 2] are the recorded rules."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
 
-    def note(self, log_likelihood: float, table: RuleTable) -> None:
+    def note(self, log_likelihood: float, table: CountTable) -> None:
         """Record a draw."""
         self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
-        self.counts.append(counts_of_rules(table, self.keys))
+        self.counts.append(look_up_counts(table, self.keys))
 
     def draws(self) -> NDArray[np.float64]:
         """Return all recorded draws: the totals, then the rules; float64[3 + W, N]."""

@@ -17,9 +17,9 @@ from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.numbers import (
     CLASSES,
-    LEAST_KEPT,
-    LEAST_SHOWN,
-    MOST_SWEEPS,
+    MAX_SWEEPS,
+    MIN_EXPORTED_USES,
+    MIN_KEPT,
     ONE_USE,
     SHARED_SWEEPS,
 )
@@ -44,21 +44,21 @@ the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS
 _OF_CHAIN = 0.9
 _UNCOUNTED, _SHARED_UNCOUNTED = 1024, 64
 """Measured parts of the squared error of a pair's expected uses m: 0.9 m (1 - m/2) / T^(3/4), and m/1024 or m/64."""
-SWEEPS_A_PRUNING = 16
-BYTES_A_SLOT = 10
-_SLOTS, _SLOTS_A_RULE = 16, 4
+SWEEPS_PER_PRUNING = 16
+BYTES_PER_SLOT = 10
+_SLOTS, _SLOTS_PER_RULE = 16, 4
 """Slots per pair, and additional slots per rule that its derivation can have. An entry takes one slot for each
-`BYTES_A_SLOT` bytes of its fragment."""
+`BYTES_PER_SLOT` bytes of its fragment."""
 
 
 class Averages(NamedTuple):
     """Expected uses of a batch of P pairs, in arrays of fixed size.
 
     Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
-    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_A_SLOT` * k of `content` uint8. `sweeps`
-    is the number of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of nonterminals,
-    including rules without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums over sweeps in
-    units of 1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
+    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8.
+    `sweeps` is the number of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of
+    nonterminals, including rules without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums
+    over sweeps in units of 1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
     """
 
     entry: NDArray[np.void]
@@ -73,7 +73,7 @@ class Averages(NamedTuple):
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
     """Return the number of slots of each pair."""
-    return _SLOTS + _SLOTS_A_RULE * np.diff(batch.derivation_rules)
+    return _SLOTS + _SLOTS_PER_RULE * np.diff(batch.derivation_rules)
 
 
 def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Averages:
@@ -83,7 +83,7 @@ def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Aver
     first = np.concatenate(([0], np.cumsum(slots)))
     taken, filled, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
     total = np.zeros((batch.size, CLASSES), np.int64)
-    content = np.zeros(BYTES_A_SLOT * int(first[-1]), np.uint8)
+    content = np.zeros(BYTES_PER_SLOT * int(first[-1]), np.uint8)
     return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, total, floor)
 
 
@@ -162,7 +162,7 @@ def mean_uses(uses, sweeps):
 def expected_uses(uses, sweeps, shared):
     """Return the expected uses of an entry in units of 1/`ONE_USE`; 0 if below its threshold."""
     mean = mean_uses(uses, sweeps)
-    return mean if mean >= (LEAST_KEPT if shared else LEAST_SHOWN) else 0
+    return mean if mean >= (MIN_KEPT if shared else MIN_EXPORTED_USES) else 0
 
 
 @njit_inline
@@ -179,7 +179,7 @@ def error_variance(mean, sweeps, shared):
 
 
 @njit_inline
-def class_of(nonterminals):
+def rule_class(nonterminals):
     """Return the class of a rule with this number of nonterminals."""
     return min(np.int64(nonterminals), CLASSES - 1)
 
@@ -187,7 +187,7 @@ def class_of(nonterminals):
 @njit_inline
 def slots_of(size):
     """Return the slots that a fragment of `size` bytes takes."""
-    return (np.int64(size) + BYTES_A_SLOT - 1) // BYTES_A_SLOT
+    return (np.int64(size) + BYTES_PER_SLOT - 1) // BYTES_PER_SLOT
 
 
 @njit_inline
@@ -208,7 +208,7 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
     if not _has_room(averages, pair, slots):
         return False
     entry = averages.entry[averages.first[pair] + averages.taken[pair]]
-    start = BYTES_A_SLOT * averages.filled[pair]
+    start = BYTES_PER_SLOT * averages.filled[pair]
     entry["source_hash"] = hashes[0]
     entry["target_hash"] = hashes[1]
     entry["uses"] = sums[0]
@@ -217,7 +217,7 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
     entry["size"] = len(fragment)
     entry["root"] = root
     entry["shared"] = shared
-    position = BYTES_A_SLOT * averages.first[pair] + start
+    position = BYTES_PER_SLOT * averages.first[pair] + start
     for k in range(len(fragment)):
         averages.content[position + k] = fragment[k]
     averages.filled[pair] += slots
@@ -226,17 +226,17 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
 
 
 @njit_inline
-def _let_go(averages, pair, entry):
+def _evict(averages, pair, entry):
     """Mark an entry as evicted and raise the floor to the upper bound of its uses."""
     averages.floor[pair] = max(averages.floor[pair], _most_uses(entry))
     entry["size"] = 0
 
 
 @njit
-def _close_up(averages, pair):
+def _compact(averages, pair):
     """Compact the entries that are not evicted."""
     first = averages.first[pair]
-    begin = BYTES_A_SLOT * first
+    begin = BYTES_PER_SLOT * first
     kept = 0
     filled = 0
     for k in range(averages.taken[pair]):
@@ -244,7 +244,7 @@ def _close_up(averages, pair):
         if entry["size"] == 0:
             continue
         if kept != k:
-            start = BYTES_A_SLOT * filled
+            start = BYTES_PER_SLOT * filled
             for byte in range(entry["size"]):
                 averages.content[begin + start + byte] = averages.content[begin + entry["start"] + byte]
             entry["start"] = start
@@ -258,27 +258,27 @@ def _close_up(averages, pair):
 @njit
 def _prune(averages, pair):
     """Evict the entries whose upper bound on uses is below the lowest threshold."""
-    least = LEAST_KEPT * averages.sweeps[pair]
+    least = MIN_KEPT * averages.sweeps[pair]
     gone = False
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
         if _most_uses(entry) < least:
-            _let_go(averages, pair, entry)
+            _evict(averages, pair, entry)
             gone = True
     if gone:
-        _close_up(averages, pair)
+        _compact(averages, pair)
 
 
 @njit
-def _let_go_of_least(averages, pair):
+def _evict_least_used(averages, pair):
     """Evict the first entry with the smallest upper bound on uses."""
     first = averages.first[pair]
     least = first
     for k in range(first + 1, first + averages.taken[pair]):
         if _most_uses(averages.entry[k]) < _most_uses(averages.entry[least]):
             least = k
-    _let_go(averages, pair, averages.entry[least])
-    _close_up(averages, pair)
+    _evict(averages, pair, averages.entry[least])
+    _compact(averages, pair)
 
 
 @njit
@@ -291,13 +291,13 @@ def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
     if not _has_room(averages, pair, slots):
         _prune(averages, pair)
     while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:
-        _let_go_of_least(averages, pair)
+        _evict_least_used(averages, pair)
     if not put_entry(averages, pair, hashes, root, (uses, averages.floor[pair]), shared, fragment):
         averages.floor[pair] += uses
 
 
 @njit
-def lose_uses(averages, pair, uses):
+def add_missed_uses(averages, pair, uses):
     """Account for uses of unknown rules: raise the upper bound of every rule by `uses`."""
     averages.floor[pair] += uses
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
@@ -332,9 +332,9 @@ def end_sweep(averages, pair):
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
         _turn_shared(averages, pair)
-    if averages.sweeps[pair] == MOST_SWEEPS:
+    if averages.sweeps[pair] == MAX_SWEEPS:
         _halve(averages, pair)
-    if averages.sweeps[pair] % SWEEPS_A_PRUNING == 0:
+    if averages.sweeps[pair] % SWEEPS_PER_PRUNING == 0:
         _prune(averages, pair)
 
 
@@ -359,7 +359,7 @@ def add_tree(averages, pair, view, space, scratch):
         v, depth = next_rule(view, space, depth)
         if v < 0:
             break
-        averages.total[pair, class_of(space.summary[v]["nonterminals"])] += ONE_USE
+        averages.total[pair, rule_class(space.summary[v]["nonterminals"])] += ONE_USE
         hashes = space.summary[v]["source_hash"], space.summary[v]["target_hash"]
         known = find_entry(averages, pair, *hashes)
         if known >= 0:
@@ -369,7 +369,7 @@ def add_tree(averages, pair, view, space, scratch):
         if end >= 0:
             enter_rule(averages, pair, hashes, v, ONE_USE, 0, scratch[:end])
         else:
-            lose_uses(averages, pair, ONE_USE)
+            add_missed_uses(averages, pair, ONE_USE)
     end_sweep(averages, pair)
 
 

@@ -15,7 +15,7 @@ from hierogram.samplers.forests.averages import encode_fragment
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.derivations import empty_state
 from hierogram.samplers.forests.forest import push_tails, view_pair
-from hierogram.samplers.forests.fragments import key_of
+from hierogram.samplers.forests.fragments import summary_key
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.recurrence import Ngrams, log_probability
 from hierogram.samplers.forests.walk import make_summary, walk_space
@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT
 
 LONGEST = 10
 """Maximal words of a phrase on either side [Chiang 2007]."""
-_BYTES_A_NODE = 3
+_BYTES_PER_NODE = 3
 
 
 @njit_inline
@@ -66,7 +66,7 @@ def _room_of(batch, state, work):
             if _is_short(v, view):
                 most = 1 + _below(v, view, work.stack, work.scratch[1])
                 compositions += most
-                size += _BYTES_A_NODE * most * most
+                size += _BYTES_PER_NODE * most * most
     return compositions, size
 
 
@@ -86,7 +86,7 @@ def _write(pair, v, view, batch, work, found, taken, position):
     """Write the fragment at v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
-    _, found.keys[taken] = key_of(work.summary, v, batch.words.key_mask)
+    _, found.keys[taken] = summary_key(work.summary, v, batch.words.key_mask)
     found.fragments.pairs[taken] = pair
     found.fragments.roots[taken] = v
     found.fragments.starts[taken] = position

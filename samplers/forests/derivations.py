@@ -17,7 +17,7 @@ from hierogram.samplers.forests.forest import Forests, push_tails, view_pair
 from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80
-_MOST_BITS = 56
+_MAX_BITS = 56
 
 
 class Trees(NamedTuple):
@@ -32,7 +32,7 @@ class Trees(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def trees_of(blobs: Blobs, chosen: NDArray[np.bool_] | None = None) -> Trees:
+def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None) -> Trees:
     """Return one tree per chosen pair (all pairs if None) from the output of `encode_trees`."""
     pairs = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, pairs, blobs.offsets[pairs], blobs.offsets[pairs + 1])
@@ -57,7 +57,7 @@ def get_number(buffer, position, end):
     """
     value = 0
     shift = 0
-    while position < end and shift < _MOST_BITS:
+    while position < end and shift < _MAX_BITS:
         byte = np.int64(buffer[position])
         position += 1
         value |= (byte & 0x7F) << shift

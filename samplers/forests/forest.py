@@ -359,13 +359,13 @@ def view_pair(batch, state, pair):
 
 
 @njit_inline
-def label_of(v, view):
+def node_label(v, view):
     """Return the label of node v."""
     return np.int64(view.node[v]["label"])
 
 
 @njit_inline
-def tails_of(v, view):
+def tail_range(v, view):
     """Return start and end of the tails of v's current edge in `view.tails`, which has them in source order."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
@@ -378,7 +378,7 @@ def tails_of(v, view):
 @njit_inline
 def push_tails(v, view, stack, depth):
     """Push the tails of v's current edge, first in source order on top. Returns the new depth."""
-    first, last = tails_of(v, view)
+    first, last = tail_range(v, view)
     for i in range(last - 1, first - 1, -1):
         stack[depth] = view.tails[i]
         depth += 1

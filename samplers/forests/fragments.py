@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.forests.forest import label_of, tails_of
+from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar import sizes
 from hierogram.samplers.grammar.keys import (
     BASE,
@@ -105,7 +105,7 @@ def make_summaries(nodes: int) -> NDArray[np.void]:
     return summary
 
 
-def powers_of_base(longest: int) -> NDArray[np.uint64]:
+def base_powers(longest: int) -> NDArray[np.uint64]:
     """Return BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
     powers = np.empty(longest + 1, np.uint64)
     value = 1
@@ -145,9 +145,9 @@ def compose(v, view, summary, powers, scratch):
     cut = view.cut
     nonterminal = len(summary) - 1
     here = node[v]
-    first, last = tails_of(v, view)
+    first, last = tail_range(v, view)
     size = last - first
-    own_label = label_of(v, view)
+    own_label = node_label(v, view)
     source_hash = _ZERO
     source_size = 0
     source_terminals = 0
@@ -173,7 +173,7 @@ def compose(v, view, summary, powers, scratch):
         tail_size = np.int64(below["source_size"])
         tail_begins = np.int64(below["begins"])
         source_hash = source_hash * powers[tail_size] + below["source_hash"]
-        source_hash += np.uint64(is_cut * label_of(t, view)) * LABEL
+        source_hash += np.uint64(is_cut * node_label(t, view)) * LABEL
         adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
         begins = tail_begins if source_size == 0 else begins
         ends = np.int64(below["ends"])
@@ -238,7 +238,7 @@ def compose(v, view, summary, powers, scratch):
 
 
 @njit_inline
-def key_of_hashes(source_hash, target_hash, key_mask):
+def rule_key_from_hashes(source_hash, target_hash, key_mask):
     """Return the key (high, low) of the rule whose sides have these hashes; never (0, 0)."""
     high = mix(source_hash)
     low = mix(target_hash + high) & key_mask
@@ -249,21 +249,23 @@ def key_of_hashes(source_hash, target_hash, key_mask):
 
 
 @njit_inline
-def key_of(summary, v, key_mask):
+def summary_key(summary, v, key_mask):
     """Return the key (high, low) of the rule summarized in row v; never (0, 0)."""
-    return key_of_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
+    return rule_key_from_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline
-def scope_of(summary, v):
+def summary_scope(summary, v):
     """Return the scope of the rule in row v."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
-def size_of(summary, v):
+def summary_size(summary, v):
     """Return the size of the rule in row v, packed into one word."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
-    return pack_size(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)
+    return pack_size(
+        source_terminals + target_terminals + summary_scope(summary, v), source_terminals, target_terminals
+    )

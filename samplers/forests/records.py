@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
-    BYTES_A_SLOT,
+    BYTES_PER_SLOT,
     Averages,
-    class_of,
     decode_counting,
     empty_averages,
     error_variance,
     expected_uses,
     mean_uses,
     put_entry,
+    rule_class,
     slots_of,
     slots_of_pairs,
 )
@@ -31,10 +31,10 @@ from hierogram.samplers.forests.derivations import empty_state, get_number, misf
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
-_MOST_STORED, _MOST_BYTES = 0xFFFFFFFF, 0xFFFF
+_MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
 """Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
 _ENTRY_BYTES = 16
 """Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
@@ -146,18 +146,18 @@ def _class_of(content, first, last):
     while position < last:
         value, position = get_number(content, position, last)
         nonterminals += np.int64(value == 1)
-    return class_of(nonterminals)
+    return rule_class(nonterminals)
 
 
-def fragments_of(records: Blobs) -> Fragments:
+def list_fragments(records: Blobs) -> Fragments:
     """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
     return _read_fragments(records)[0]
 
 
 def left_out(records: Blobs) -> NDArray[np.int64]:
-    """Return the expected uses of the rules that `fragments_of` omits, by number of nonterminals.
+    """Return the expected uses of the rules that `list_fragments` omits, by number of nonterminals.
 
-    int64[CLASSES] in units of 1/`ONE_USE`. Raises like `fragments_of`.
+    int64[CLASSES] in units of 1/`ONE_USE`. Raises like `list_fragments`.
     """
     return _read_fragments(records)[1]
 
@@ -205,7 +205,7 @@ def _move(before, after):
             here = j + 1
 
 
-def moved(before: Fragments, after: Fragments) -> Fragments:
+def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
     """Return the weight changes of fragments from `before` to `after`, without unchanged fragments."""
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
@@ -237,7 +237,7 @@ def _write(averages, content, offsets):
             position = put_number(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
             position = put_number(content, position, np.int64(entry["missed"]))
             position = put_number(content, position, np.int64(entry["size"]))
-            start = BYTES_A_SLOT * averages.first[pair] + np.int64(entry["start"])
+            start = BYTES_PER_SLOT * averages.first[pair] + np.int64(entry["start"])
             for byte in range(entry["size"]):
                 content[position + byte] = averages.content[start + byte]
             position += np.int64(entry["size"])
@@ -248,7 +248,7 @@ def _write(averages, content, offsets):
 def write_averages(averages: Averages) -> Blobs:
     """Encode the record of each pair; empty for pairs without averaged sweeps."""
     taken = int(averages.taken.sum())
-    bound = BYTES_A_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
+    bound = BYTES_PER_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
     content = np.empty(bound + (2 + CLASSES) * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
     offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     size = _write(averages, content, offsets)
@@ -263,7 +263,7 @@ def _begin_record(view, content, first, last, left):
     them.
     """
     sweeps, floor, position = _begin(content, first, last)
-    if position < 0 or sweeps >= MOST_SWEEPS or floor > _MOST_STORED:
+    if position < 0 or sweeps >= MAX_SWEEPS or floor > _MAX_STORED:
         return sweeps, floor, -1
     most = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
     for k in range(CLASSES):
@@ -281,12 +281,12 @@ def _next_fitting(view, content, position, last, left, stack):
     Its uses are taken off `left`: the total of a class includes the uses of its entries.
     """
     root, sums, shared, start, end = _next(content, position, last)
-    if end < 0 or sums[0] > _MOST_STORED or sums[1] > _MOST_STORED or end - start > _MOST_BYTES:
+    if end < 0 or sums[0] > _MAX_STORED or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
         return root, sums, shared, start, -1
     nonterminals = decode_counting(root, view, stack, content, start, end)
     if nonterminals < 0:
         return root, sums, shared, start, -1
-    of_class = class_of(nonterminals)
+    of_class = rule_class(nonterminals)
     left[of_class] -= sums[0]
     return root, sums, shared, start, end if left[of_class] >= 0 else -1
 

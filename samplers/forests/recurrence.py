@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.fragments import add_up, powers_of_base
+from hierogram.samplers.forests.fragments import add_up, base_powers
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words, numbering
-from hierogram.samplers.grammar.rules import terminal_of
+from hierogram.samplers.grammar.rules import unescape_terminal
 
 ORDER = 3
 """Length of the longest n-grams in words."""
-_UNMET = 0.5
+_UNSEEN = 0.5
 """Pseudo-count that is added to the other occurrences of each word."""
-_FEWEST_WORDS = 100_000
+_MIN_WORDS = 100_000
 """Minimal text size in words for expected occurrences, so that small stores do not omit too many rules."""
-_FEWEST_PLACES, _MOST_PLACES = 1 << 12, 1 << 24
+_MIN_PLACES, _MAX_PLACES = 1 << 12, 1 << 24
 """Sizes of the table: the first one, and the one from which n-grams that were met once are dropped if it is full."""
-_PLACES_AN_NGRAM = 1.5
+_PLACES_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
-_POWERS = powers_of_base(ORDER)
+_POWERS = base_powers(ORDER)
 _END = "\n"
 """Separator between sides; no symbol contains it."""
 
@@ -102,7 +102,7 @@ def log_probability(running, start, end, ngrams):
     value = 0.0
     for k in range(start, end):
         times = _times(running, k, k + 1, ngrams)
-        p = (max(times - 1.0, 0.0) + _UNMET) / ngrams.words
+        p = (max(times - 1.0, 0.0) + _UNSEEN) / ngrams.words
         for n in range(2, min(ORDER, k + 1 - start) + 1):
             before = _times(running, k + 1 - n, k, ngrams)
             times = _times(running, k + 1 - n, k + 1, ngrams)
@@ -119,25 +119,25 @@ def _expect(running, runs, ngrams, expected):
         expected[side] *= np.exp(log_probability(running, run[1], run[2], ngrams))
 
 
-def no_ngrams() -> Ngrams:
+def empty_ngrams() -> Ngrams:
     """Return empty n-gram counts."""
-    return Ngrams(np.zeros(_FEWEST_PLACES, np.uint64), np.zeros(_FEWEST_PLACES, np.uint32), 0, 0, _FEWEST_WORDS)
+    return Ngrams(np.zeros(_MIN_PLACES, np.uint64), np.zeros(_MIN_PLACES, np.uint32), 0, 0, _MIN_WORDS)
 
 
 def _with_room(ngrams: Ngrams, more: int) -> Ngrams:
     """Return the counts in a table with room for `more` n-grams.
 
-    If that takes more than `_MOST_PLACES`, n-grams that were met once are dropped: their counts matter only if they are
+    If that takes more than `_MAX_PLACES`, n-grams that were met once are dropped: their counts matter only if they are
     met again, and are too small by one then.
     """
     places = len(ngrams.keys)
-    if _PLACES_AN_NGRAM * (ngrams.taken + more) <= places:
+    if _PLACES_PER_NGRAM * (ngrams.taken + more) <= places:
         return ngrams
     least = 1
-    if _PLACES_AN_NGRAM * (ngrams.taken + more) > _MOST_PLACES:
+    if _PLACES_PER_NGRAM * (ngrams.taken + more) > _MAX_PLACES:
         least = 2
     kept = int(((ngrams.keys != 0) & (ngrams.counts >= least)).sum())
-    while places < _PLACES_AN_NGRAM * (kept + more):
+    while places < _PLACES_PER_NGRAM * (kept + more):
         places *= 2
     keys, counts = np.zeros(places, np.uint64), np.zeros(places, np.uint32)
     taken = _move(ngrams.keys, ngrams.counts, least, keys, counts)
@@ -149,7 +149,7 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
     ngrams = _with_room(ngrams, ORDER * len(batch.bitext.source))
     new = _count(batch.bitext.source_offset, batch.words.source, ngrams.keys, ngrams.counts)
     words = ngrams.words + len(batch.bitext.source)
-    return ngrams._replace(taken=ngrams.taken + new, words=words, text_words=max(words, _FEWEST_WORDS))
+    return ngrams._replace(taken=ngrams.taken + new, words=words, text_words=max(words, _MIN_WORDS))
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
@@ -164,7 +164,7 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     # Number all sides in one pass, so that each distinct symbol is parsed once. The end of a side separates runs as a
     # nonterminal does.
     symbols = np.array([numbers[symbol] for symbol in f" {_END} ".join(sides).split(" ")], np.int64)
-    spelled = [None if symbol == _END else terminal_of(symbol) for symbol in numbers]
+    spelled = [None if symbol == _END else unescape_terminal(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]
     side = np.cumsum(symbols == end)
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import push_tails, tails_of
-from hierogram.samplers.forests.fragments import compose, make_summaries, powers_of_base
+from hierogram.samplers.forests.forest import push_tails, tail_range
+from hierogram.samplers.forests.fragments import base_powers, compose, make_summaries
 
 REGISTERS = np.dtype([("epoch", np.int64)])
 """Number of the current walk; summaries from other walks are invalid."""
@@ -45,7 +45,7 @@ def walk_space(batch: Batch) -> WalkSpace:
         np.zeros(nodes + 1, np.int32),
         np.zeros(nodes + 1, np.int32),
         np.zeros(nodes + 1, np.int32),
-        powers_of_base(batch.longest_rule + 2),
+        base_powers(batch.longest_rule + 2),
         np.zeros((2, nodes + 1), np.int64),
         np.zeros(1, REGISTERS),
     )
@@ -61,7 +61,7 @@ def make_summary(v, view, work):
     depth = 1
     while depth > 0:
         x = np.int64(work.pending[depth - 1])
-        first, last = tails_of(x, view)
+        first, last = tail_range(x, view)
         above = depth
         for i in range(first, last):
             t = view.tails[i]

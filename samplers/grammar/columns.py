@@ -39,13 +39,13 @@ def split_blobs(blobs: Blobs) -> list[bytes]:
     return [joined[first:last] for first, last in pairwise(blobs.offsets.tolist())]
 
 
-def part_of(blobs: Blobs, first: int, last: int) -> Blobs:
+def slice_blobs(blobs: Blobs, first: int, last: int) -> Blobs:
     """Return strings first..last - 1 as a view of their bytes."""
     offsets = blobs.offsets[first : last + 1]
     return Blobs(blobs.content[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
-def no_blobs(size: int) -> Blobs:
+def empty_blobs(size: int) -> Blobs:
     """Return a column of `size` empty strings."""
     return Blobs(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
 
@@ -85,16 +85,16 @@ class Texts(NamedTuple):
 
 def join_texts(texts: Sequence[str]) -> Texts:
     """Join texts into a column."""
-    return lines_of("".join(f"{text}\n" for text in texts).encode())
+    return split_lines("".join(f"{text}\n" for text in texts).encode())
 
 
-def lines_of(content: bytes) -> Texts:
+def split_lines(content: bytes) -> Texts:
     """Return the lines of UTF-8 text as a column. Every line, including the last, must end with a line feed."""
     letters = np.frombuffer(content, np.uint8).copy()
     return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == _LINE_FEED) + 1)))
 
 
-def concatenated(parts: Sequence[Texts]) -> Texts:
+def concatenate_texts(parts: Sequence[Texts]) -> Texts:
     """Concatenate columns of texts."""
     shifts = np.cumsum([0, *(len(part.content) for part in parts)], dtype=np.int64)
     ends = [part.offsets[1:] + shift for part, shift in zip(parts, shifts.tolist(), strict=False)]

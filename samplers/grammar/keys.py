@@ -119,7 +119,7 @@ class Matches(NamedTuple):
     only_theirs: NDArray[np.int64]
 
 
-def first_of_each_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return int64[n]: for each row of keys uint64[n, 2], the first row with the same key."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
@@ -144,12 +144,12 @@ def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
     """Match rows of two key lists uint64[n, 2]. Keys of `ours` must be unique; matches ascend by `theirs`."""
-    firsts = first_of_each_key(np.concatenate((ours, theirs)))
+    firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     found = of_theirs < len(ours)
     if np.bincount(of_theirs[found]).max(initial=0) > 1:
         # If a key occurs several times in theirs, only the first row matches.
-        found &= first_of_each_key(theirs) == np.arange(len(theirs))
+        found &= first_rows_by_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)
     missing[of_theirs[found]] = False
     return Matches(of_theirs[found], np.flatnonzero(found), np.flatnonzero(missing), np.flatnonzero(~found))

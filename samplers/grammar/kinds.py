@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hierogram.samplers.exceptions import UnknownKindError
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE, LONGEST_SIDE
-from hierogram.samplers.grammar.rules import terminal_of
+from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH, MAX_SIDE_LENGTH
+from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 
 SOURCE, TARGET = "source", "target"
@@ -58,7 +58,7 @@ class Notation:
     rule_words: tuple[WordPlace, ...]
     offers: frozenset[str]
     linked: bool = True
-    longest: int = LONGEST_SIDE
+    longest: int = MAX_SIDE_LENGTH
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
         """Yield (side of the vocabulary, word) for each word of a rule."""
@@ -82,7 +82,7 @@ class Notation:
         return f"a store of {self.holds} cannot {what}"
 
 
-def word_of_fragment(piece: str) -> str | None:
+def fragment_word(piece: str) -> str | None:
     """Return the word in a space-separated piece of a fragment, or None for a label.
 
     Labels begin with a bracket. Closing brackets follow a word directly.
@@ -96,7 +96,7 @@ NOTATIONS: dict[str, Notation] = {
         "sentence pairs",
         PAIRS,
         (SOURCE, TARGET),
-        (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
+        (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal)),
         frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
     # The target side of a stored tree is the tree, the source side its words.
@@ -105,7 +105,7 @@ NOTATIONS: dict[str, Notation] = {
         "trees",
         PARSES,
         (SOURCE,),
-        (WordPlace(TARGET, SOURCE, word_of_fragment),),
+        (WordPlace(TARGET, SOURCE, fragment_word),),
         frozenset({FRAGMENTS}),
     ),
     # The rule of a word without a translation has an empty other side.
@@ -114,16 +114,16 @@ NOTATIONS: dict[str, Notation] = {
         "ITG rules",
         PAIRS,
         (SOURCE, TARGET),
-        (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
+        (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal)),
         frozenset({TWO_SIDES, TRANSLATION}),
         linked=False,
-        longest=LONGEST_ITG_SIDE,
+        longest=MAX_ITG_SIDE_LENGTH,
     ),
 }
 """Grammar kinds by name."""
 
 
-def notation_of(kind: str) -> Notation:
+def find_notation(kind: str) -> Notation:
     """Return the kind with this name. Raises `UnknownKindError` if it does not exist."""
     if kind not in NOTATIONS:
         raise UnknownKindError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")

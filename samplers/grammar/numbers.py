@@ -13,13 +13,13 @@ MAX_EDGES = 0xFFFF
 """Maximum incoming edges of a node."""
 MAX_TREE = 0x7FFF
 """Maximum nodes of one tree of a forest, and maximum words of its sentence."""
-MOST_TYPE_MOVES = 1 << 20
+MAX_TYPE_MOVES = 1 << 20
 """Maximum type-based moves after a sweep. Each has its own random stream."""
-LONGEST_SIDE = 361
+MAX_SIDE_LENGTH = 361
 """Maximum words of a side: phrases of a monotone pair must fit 16-bit node numbers, n(n+1)/2 < 2^16."""
-LONGEST_ITG_SIDE = 250
+MAX_ITG_SIDE_LENGTH = 250
 """Maximum words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
-LONGEST_ITG_PHRASE = 5
+MAX_ITG_PHRASE_LENGTH = 5
 """Maximum words of a side of an ITG phrase: one byte of a derivation encodes the word counts of both sides."""
 
 
@@ -35,15 +35,15 @@ ONE_MINIMAL_USE = ONE_USE // 8
 """Amount in units of 1/`ONE_USE` that a use in a minimal derivation adds to expected uses for translation."""
 ONE_COMPOSITION = ONE_USE // 4
 """Amount in units of 1/`ONE_USE` that a use in a composition adds to expected uses for translation."""
-LEAST_SHOWN = ONE_USE // 8
+MIN_EXPORTED_USES = ONE_USE // 8
 """Minimum expected uses of a rule in a pair that are counted if no other pair uses the rule."""
-LEAST_KEPT = ONE_USE // 32
+MIN_KEPT = ONE_USE // 32
 """Minimum expected uses of a rule in a pair that are counted if other pairs use it. Smaller values may be dropped."""
-MOST_SWEEPS = 2048
+MAX_SWEEPS = 2048
 """Maximum sweeps of an average. At this number, the average is halved to half as many sweeps, so it forgets slowly."""
 SHARED_SWEEPS = 128
 """Period in sweeps: a rule counts as shared with other pairs for one to two periods after it was."""
-VARIANCE_A_DRAW = 1
+VARIANCE_PER_DRAW = 1
 """Error variance of expected uses that come from a single draw, for each use: that of a Poisson count."""
 CLASSES = 4
 """Number of rule classes by nonterminals: 0, 1, 2, and 3 or more."""

@@ -40,7 +40,7 @@ def escape_terminal(token: str) -> str:
     return "\\" + token if _NEEDS_ESCAPE.match(token) else token
 
 
-def terminal_of(symbol: str) -> str | None:
+def unescape_terminal(symbol: str) -> str | None:
     """Return the unescaped token of a symbol in a rule's text, or None for a nonterminal or an empty symbol."""
     if symbol.startswith("\\"):
         return symbol[1:]

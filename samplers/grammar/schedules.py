@@ -29,7 +29,7 @@ class PairSchedule(Protocol):
         """Return the power 1/T of each pair's conditionals, float64[P]; `NO_POWERS` if all are 1."""
 
     @property
-    def leaving(self) -> bool:
+    def avoid_current(self) -> bool:
         """Whether draws avoid the current values of variables [Suwa & Todo 2010]."""
 
 
@@ -49,7 +49,7 @@ class Schedule:
         return self.sweeps_per_level * self.levels
 
     @property
-    def leaving(self) -> bool:
+    def avoid_current(self) -> bool:
         """False: draws are independent of the current values, as in the paper."""
         return False
 
@@ -73,21 +73,22 @@ class Schedule:
 class Annealing:
     """Annealing: the first `sweeps` sweeps sample from P^(1/T), with T linear from `start` to 1; then T = 1.
 
-    A `start` below 1 favors likely values. Burn-in ends `settling` sweeps later. Levels up to `levels` are added in
-    order, two per sweep, because one more word adds two levels to a phrase; then all other levels. With `levels` = 0,
-    every level is sampled from the first sweep. `leaving`: whether draws avoid the current values of variables.
+    A `start` below 1 favors likely values. Burn-in ends `burn_in_sweeps` sweeps later. Levels up to `levels` are added
+    in order, two per sweep, because one more word adds two levels to a phrase; then all other levels. With `levels` =
+    0, every level is sampled from the first sweep. `avoid_current`: whether draws avoid the current values of
+    variables.
     """
 
     sweeps: int = 100
     start: float = 5.0
-    settling: int = 0
-    leaving: bool = False
+    burn_in_sweeps: int = 0
+    avoid_current: bool = False
     levels: int = 0
 
     @property
     def burn_in(self) -> int:
         """Number of annealing and settling sweeps of a pair or tree."""
-        return self.sweeps + self.settling
+        return self.sweeps + self.burn_in_sweeps
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
         """Highest level that each pair's sweep (numbered from 1) may change, int16."""
@@ -114,15 +115,15 @@ _LEVELS = 13
 """Highest level of a phrase of seven words, the longest without a forced cut by default."""
 
 
-def quick_schedule(settling: int = 10) -> Annealing:
+def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
     """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps; see docs/performance.md.
 
     T rises from 0.85 to 1 over 16 sweeps, so pairs agree sooner on one of several rules of similar probability. Draws
     avoid the current values, so fewer sweeps give the same precision.
     """
-    return Annealing(_RISING_SWEEPS, _RISING_START, settling, leaving=True)
+    return Annealing(_RISING_SWEEPS, _RISING_START, burn_in_sweeps, avoid_current=True)
 
 
-def stratified_schedule(settling: int = 10) -> Annealing:
+def stratified_schedule(burn_in_sweeps: int = 10) -> Annealing:
     """Return `quick_schedule` with short phrases first, one word longer per sweep; all are added before T is 1."""
-    return replace(quick_schedule(settling), levels=_LEVELS)
+    return replace(quick_schedule(burn_in_sweeps), levels=_LEVELS)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.compiled.probing import mask_of, probe
+from hierogram.samplers.compiled.probing import probe, table_mask
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
@@ -116,7 +116,7 @@ def _ends_at(keys, slot, key):
 @njit_allocating
 def _grown(keys, numbers, capacity):
     more_keys, more_numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int32)
-    mask = mask_of(more_keys)
+    mask = table_mask(more_keys)
     for slot in range(len(keys)):
         if keys[slot] != _FREE:
             to = probe(mix(keys[slot]) & mask, mask, _ends_at, more_keys, keys[slot])
@@ -134,7 +134,7 @@ def _number_types(source, source_offset, target, target_offset, types):
         for i in range(source_offset[pair], source_offset[pair + 1]):
             for x in range(target_offset[pair], target_offset[pair + 1]):
                 key = (np.uint64(source[i]) << _SHIFT | np.uint64(target[x])) + _ONE
-                mask = mask_of(keys)
+                mask = table_mask(keys)
                 slot = probe(mix(key) & mask, mask, _ends_at, keys, key)
                 if keys[slot] == _FREE:
                     if 2 * (taken + 1) > len(keys):
@@ -142,7 +142,7 @@ def _number_types(source, source_offset, target, target_offset, types):
                         larger = np.zeros((len(keys), 2), np.int32)
                         larger[:taken] = words[:taken]
                         words = larger
-                        mask = mask_of(keys)
+                        mask = table_mask(keys)
                         slot = probe(mix(key) & mask, mask, _ends_at, keys, key)
                     keys[slot], numbers[slot] = key, taken
                     words[taken, 0], words[taken, 1] = source[i], target[x]
@@ -220,7 +220,7 @@ def _find_first(offsets, longest, types, sizes, first):
 
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
-_MOST_NUMBERS = 1 << 29
+_MAX_NUMBERS = 1 << 29
 """Maximum number of distinct phrases of one length per side; also the maximum number of words of a batch."""
 
 
@@ -234,8 +234,8 @@ def _phrases_of(
 ) -> Phrases:
     if longest == 1:
         return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
-    if max(len(source), len(target)) >= _MOST_NUMBERS:
-        raise AlignmentInputError(f"phrases are extracted from fewer than {_MOST_NUMBERS:,} words per side")
+    if max(len(source), len(target)) >= _MAX_NUMBERS:
+        raise AlignmentInputError(f"phrases are extracted from fewer than {_MAX_NUMBERS:,} words per side")
     offsets = source_offset, target_offset
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
     cells = int((np.diff(source_offset) * np.diff(target_offset)).sum())
@@ -271,15 +271,15 @@ def make_batch(
     Raises
     ------
     AlignmentInputError
-        A side has more than `LONGEST_ITG_SIDE` words.
+        A side has more than `MAX_ITG_SIDE_LENGTH` words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):
-        if words.max(initial=0) > LONGEST_ITG_SIDE:
+        if words.max(initial=0) > MAX_ITG_SIDE_LENGTH:
             line = int(np.argmax(words))
             raise AlignmentInputError(
                 f"sentence pair {line + 1}: {int(words[line]):,} words on the {side} side, the limit of the ITG "
-                f"sampler is {LONGEST_ITG_SIDE}: leave out or split this pair"
+                f"sampler is {MAX_ITG_SIDE_LENGTH}: leave out or split this pair"
             )
     cell_offset = np.zeros(len(source_offset), np.int64)
     np.cumsum(lengths[0] * lengths[1], out=cell_offset[1:])

@@ -50,7 +50,7 @@ class Weights(NamedTuple):
     size: NDArray[np.int64]
 
 
-class Drawn(NamedTuple):
+class SampledDerivation(NamedTuple):
     """A sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf."""
 
     rules: NDArray[np.uint8]
@@ -80,10 +80,10 @@ def phrase_weight(weights, i, x, height, width):
     return weights.phrases[i, x, place_in(weights.size[2], height, width)]
 
 
-def make_drawn(longest_source: int, longest_target: int) -> Drawn:
+def make_sampled_derivation(longest_source: int, longest_target: int) -> SampledDerivation:
     """Allocate a sampled derivation."""
     most = 2 * (longest_source + longest_target)
-    return Drawn(
+    return SampledDerivation(
         np.zeros(most, np.uint8), np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(4 * most, np.int32)
     )
 

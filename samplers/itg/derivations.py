@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.derivations import misfit
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
+from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 """Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e."""
 RULE_TYPES = 5
 
-_MOST = LONGEST_ITG_PHRASE
+_MOST = MAX_ITG_PHRASE_LENGTH
 """The rule that emits s source and t target words (not one each) is _MOST s + t."""
 _FIRST_PHRASE, _LAST_PHRASE = _MOST + 2, _MOST * _MOST + _MOST
 
@@ -58,7 +58,7 @@ def phrase_rule(height, width):
 
 
 @njit_inline
-def type_of_rule(rule):
+def rule_type(rule):
     """Return the type of a rule; every phrase pair has the type `PAIR`."""
     return PAIR if rule > TARGET_NULL else rule
 
@@ -137,7 +137,7 @@ def lay_out(rules, length, nodes):
 
 
 @njit
-def fits(batch, pair, nodes, length):
+def covers_pair(batch, pair, nodes, length):
     """Return whether the nodes cover exactly the words of a pair and contain no phrase that is too long."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
@@ -150,7 +150,7 @@ def fits(batch, pair, nodes, length):
     return True
 
 
-def nodes_of(derivations: Derivations, pair: int) -> NDArray[np.void]:
+def list_nodes(derivations: Derivations, pair: int) -> NDArray[np.void]:
     """Return the nodes NODE[length] of one pair's derivation in preorder."""
     nodes = np.zeros(int(derivations.length[pair]), NODE)
     lay_out(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
@@ -189,7 +189,9 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length == 0 and n + m == 0:
             continue
-        wrong[pair] = not lay_out(derivations.rules[first:], length, nodes) or not fits(batch, pair, nodes, length)
+        wrong[pair] = not lay_out(derivations.rules[first:], length, nodes) or not covers_pair(
+            batch, pair, nodes, length
+        )
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.itg.batch import phrase_type, place_in
-from hierogram.samplers.itg.charts import Drawn, Weights, draw_derivation, make_drawn, make_weights, sum_inside
+from hierogram.samplers.itg.charts import (
+    SampledDerivation,
+    Weights,
+    draw_derivation,
+    make_sampled_derivation,
+    make_weights,
+    sum_inside,
+)
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
@@ -46,7 +53,7 @@ _WORD = -1
 _BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
 
 
-class Local(NamedTuple):
+class LocalMove(NamedTuple):
     """Scratch memory of the local sampler.
 
     Attributes
@@ -67,7 +74,7 @@ class Local(NamedTuple):
 
     items: Weights
     chart: NDArray[np.float64]
-    drawn: Drawn
+    drawn: SampledDerivation
     pieces: NDArray[np.int32]
     source: NDArray[np.int32]
     target: NDArray[np.int32]
@@ -77,13 +84,13 @@ class Local(NamedTuple):
     rules: NDArray[np.uint8]
 
 
-def make_local(longest: int, longest_phrase: int = 1) -> Local:
+def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
     """Allocate scratch memory for derivations of up to `longest` rules."""
     items = PIECES * longest_phrase
-    return Local(
+    return LocalMove(
         make_weights(items, items, longest_phrase),
         np.zeros((items + 1) * (items + 2) // 2 * (items + 1) ** 2),
-        make_drawn(items, items),
+        make_sampled_derivation(items, items),
         np.zeros(PIECES, np.int32),
         np.zeros((items, 2), np.int32),
         np.zeros((items, 2), np.int32),
@@ -310,11 +317,11 @@ def _old_choices(local):
 
 
 @njit
-def _replace(local, rules, length, at, drawn_length):
+def _replace(local, rules, length, at, sampled_length):
     """Replace a subtree by the sampled derivation; returns the new length."""
     end = at + local.nodes[at]["size"]
     to = 0
-    for k in range(drawn_length):
+    for k in range(sampled_length):
         rule, p, q = np.int64(local.drawn.rules[k]), local.drawn.source[k], local.drawn.target[k]
         if _is_piece(local, rule, p, q):
             piece = local.target[q, 0] if rule == TARGET_NULL else local.source[p, 0]
@@ -348,19 +355,19 @@ def _move(batch, pair, base, counts, local, at, side, random):
     _take_out(batch, pair, counts, local, number)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
-    drawn_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
-    choices = _choices(local, drawn_length)
+    sampled_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
+    choices = _choices(local, sampled_length)
     ratio = 0.0
     if choices > 0.0:
-        ratio = choices * _add_new(batch, pair, base, counts, local, drawn_length, 1)
-        _add_new(batch, pair, base, counts, local, drawn_length, -1)
+        ratio = choices * _add_new(batch, pair, base, counts, local, sampled_length, 1)
+        _add_new(batch, pair, base, counts, local, sampled_length, -1)
     before = _old_choices(local) * _add_old(batch, pair, base, counts, local, number)
     random = advance(random)
     if uniform(random) * before >= ratio:
         return 0, random
     _take_out(batch, pair, counts, local, number)
-    _add_new(batch, pair, base, counts, local, drawn_length, 1)
-    return drawn_length, random
+    _add_new(batch, pair, base, counts, local, sampled_length, 1)
+    return sampled_length, random
 
 
 @njit
@@ -383,9 +390,9 @@ def resample_locally(batch, pair, base, counts, local, rules, length, random):
         side = 0 if uniform(random) < 0.5 else 1
         # Ranks beyond the derivation and null emissions of single words have no alternative.
         if at < length and local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):
-            drawn_length, random = _move(batch, pair, base, counts, local, at, side, random)
-            if drawn_length > 0:
+            sampled_length, random = _move(batch, pair, base, counts, local, at, side, random)
+            if sampled_length > 0:
                 accepted += 1
-                length = _replace(local, rules, length, at, drawn_length)
+                length = _replace(local, rules, length, at, sampled_length)
                 lay_out(rules, length, local.nodes)
     return length, accepted

@@ -21,9 +21,9 @@ from hierogram.samplers.itg.derivations import (
     RULE_TYPES,
     SOURCE_NULL,
     TARGET_NULL,
+    rule_type,
     source_words,
     target_words,
-    type_of_rule,
 )
 from hierogram.samplers.itg.model1 import Model1
 
@@ -196,7 +196,7 @@ def target_null_mass(base, word):
 @njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
     """Add `change` to the counts of one rule; an emission begins at source word i and target word x."""
-    counts.rules[type_of_rule(rule)] += change
+    counts.rules[rule_type(rule)] += change
     if rule == PAIR:
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] += change
@@ -286,7 +286,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]
-    of_rule = counts.rules[type_of_rule(rule)]
+    of_rule = counts.rules[rule_type(rule)]
     p = (of_rule + TYPE_PRIOR) / total
     if rule == PAIR:
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -307,7 +307,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
         of_type = phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
         p *= (counts.pairs[of_type] + pair_mass(batch, base, of_type)) / (of_rule + base.strengths[PAIR_STRENGTH])
         counts.pairs[of_type] += 1
-    counts.rules[type_of_rule(rule)] += 1
+    counts.rules[rule_type(rule)] += 1
     return p
 
 

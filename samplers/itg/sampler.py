@@ -19,11 +19,11 @@ from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar import settings as named
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.charts import (
-    Drawn,
+    SampledDerivation,
     Weights,
     draw_derivation,
     level_out,
-    make_drawn,
+    make_sampled_derivation,
     make_weights,
     sum_inside,
 )
@@ -36,7 +36,7 @@ from hierogram.samplers.itg.derivations import (
     lay_out,
     longest_derivation,
 )
-from hierogram.samplers.itg.gibbs import Local, make_local, resample_locally
+from hierogram.samplers.itg.gibbs import LocalMove, make_local_move, resample_locally
 from hierogram.samplers.itg.model import (
     Base,
     ItgCounts,
@@ -107,9 +107,9 @@ class ItgScratch(NamedTuple):
     proposed: NDArray[np.void]
     weights: Weights
     chart: SparseChart
-    local: Local
+    local: LocalMove
     items: Weights
-    drawn: Drawn
+    drawn: SampledDerivation
     whole: NDArray[np.float64]
     scale: NDArray[np.float64]
     numbers: NDArray[np.int64]
@@ -260,8 +260,8 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
     return last
 
 
-_PAIRS_A_REPORT = 512
-MOST_CHART = 1 << 25
+_PAIRS_PER_REPORT = 512
+MAX_CHART = 1 << 25
 """Maximum number of cells of the exhaustive sampler's chart: 256 MiB."""
 
 
@@ -286,7 +286,7 @@ class ItgInfo(NamedTuple):
         return self.accepted / self.proposed if self.proposed else 1.0
 
 
-def plan_of(batch: ItgBatch, sweep: int) -> ItgPlan:
+def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
     """Return the plan of a sweep over all pairs."""
     return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
 
@@ -332,9 +332,9 @@ class ItgKernel:
             np.zeros(2 * (n + m), NODE),
             make_weights(n, m, phrase),
             make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0, longest_phrase=phrase),
-            make_local(2 * (n + m), phrase),
+            make_local_move(2 * (n + m), phrase),
             make_weights(n, m, phrase),
-            make_drawn(n, m),
+            make_sampled_derivation(n, m),
             np.zeros(self._whole()),
             np.zeros(n + m),
             np.zeros(6, np.int64),
@@ -346,11 +346,11 @@ class ItgKernel:
         if self.method != EXHAUSTIVE:
             return 1
         most = int(cells.max(initial=1))
-        if most > MOST_CHART:
+        if most > MAX_CHART:
             at = int(cells.argmax())
             raise AlignmentInputError(
                 f"sentence pair {at + 1} of {n[at]} and {m[at]} words has a chart of {most:,} cells, the limit of the "
-                f"exhaustive sampler is {MOST_CHART:,}: leave out this pair, or sample by slices"
+                f"exhaustive sampler is {MAX_CHART:,}: leave out this pair, or sample by slices"
             )
         return most
 
@@ -415,7 +415,7 @@ class ItgKernel:
         def visit(first: int, last: int) -> int:
             return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._how, seed))
 
-        self._over_pairs(visit, _PAIRS_A_REPORT, report)
+        self._over_pairs(visit, _PAIRS_PER_REPORT, report)
         self.draw_base(key, state, plan.number)
         return state, ItgInfo(*self._scratch.numbers.tolist())
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.powers import Powers, make_powers, power_of
+from hierogram.samplers.compiled.powers import Powers, make_powers, raise_to_power
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
 from hierogram.samplers.itg.batch import place_in
 from hierogram.samplers.itg.charts import Weights, is_phrase, make_weights, phrase_weight, scale_emissions
@@ -41,7 +41,7 @@ fraction.
 """
 
 
-class Own(NamedTuple):
+class CurrentCells(NamedTuple):
     """Cells of the current derivation.
 
     `first` int32[spans] is 1 + the first node with a source span (0 for none), `next` int32[nodes] is 1 + the next node
@@ -73,18 +73,18 @@ class Slices(NamedTuple):
     inverted: float
     straight_survives: float
     inverted_survives: float
-    own: Own
+    own: CurrentCells
     weights: Weights
 
 
 @njit_inline
-def span_of(i, j):
+def span_index(i, j):
     """Return the index of a source span [i, j), i ≤ j."""
     return j * (j + 1) // 2 + i
 
 
 @njit_inline
-def unit_of(visit, i, j, x, y):
+def cell_uniform(visit, i, j, x, y):
     """Return the uniform number in (0, 1] of a cell's slice variable in a visit."""
     cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
     return 1.0 - uniform(visit + mix(cell + _ONE))
@@ -101,7 +101,7 @@ def may_survive(unit, p, shape):
 
 
 @njit_inline
-def weight_of(u, shape):
+def inverse_slice_density(u, shape):
     """Return 1 / Beta(u; a, 1): the weight of every surviving rule in a cell."""
     return u ** (1.0 - shape) / shape
 
@@ -109,16 +109,16 @@ def weight_of(u, shape):
 @njit_inline
 def _weight_off(slices, unit):
     """Return the weight of a cell outside the derivation from its uniform number: u = unit^(1/a) [BC10 eq. 4]."""
-    return power_of(slices.powers, unit) / slices.shape
+    return raise_to_power(slices.powers, unit) / slices.shape
 
 
 @njit
-def enter_own(own, nodes, length, present):
+def mark_current(own, nodes, length, present):
     """Register the cells of the current derivation (present 1) or remove them (0)."""
     for at in range(length):
         node = nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
-            span = span_of(np.int64(node["i"]), np.int64(node["j"]))
+            span = span_index(np.int64(node["i"]), np.int64(node["j"]))
             if present:
                 own.next[at] = own.first[span]
                 own.first[span] = at + 1
@@ -129,7 +129,7 @@ def enter_own(own, nodes, length, present):
 @njit_inline
 def _own_probability(slices, i, j, x, y):
     """Return the probability of the current derivation's rule in a cell; 0 if it does not use the cell."""
-    at = slices.own.first[span_of(i, j)]
+    at = slices.own.first[span_index(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
         if node["x"] == x and node["y"] == y:
@@ -145,10 +145,10 @@ def rule_weights(slices, i, j, x, y):
     """Return the weights of straight and inverted rules in a cell; 0 for pruned rules."""
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
-    unit = unit_of(slices.key, i, j, x, y)
+    unit = cell_uniform(slices.key, i, j, x, y)
     p = _own_probability(slices, i, j, x, y)
     if p > 0.0:
-        weight = weight_of(p * unit, slices.shape)
+        weight = inverse_slice_density(p * unit, slices.shape)
         return weight if p * unit <= slices.straight else 0.0, weight if p * unit <= slices.inverted else 0.0
     straight, inverted = unit <= slices.straight_survives, unit <= slices.inverted_survives
     if not (straight or inverted):
@@ -165,19 +165,21 @@ def _cut_own(to, slices, weights, length):
         node = slices.own.nodes[at]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
         if node["rule"] == SOURCE_NULL:
-            u = weights.source_nulls[i] * unit_of(slices.key, i, j, _NOWHERE, _NOWHERE)
-            to.source_nulls[i] = weight_of(u, shape)
+            u = weights.source_nulls[i] * cell_uniform(slices.key, i, j, _NOWHERE, _NOWHERE)
+            to.source_nulls[i] = inverse_slice_density(u, shape)
         elif node["rule"] == TARGET_NULL:
-            u = weights.target_nulls[x] * unit_of(slices.key, _NOWHERE, _NOWHERE, x, y)
-            to.target_nulls[x] = weight_of(u, shape)
+            u = weights.target_nulls[x] * cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, y)
+            to.target_nulls[x] = inverse_slice_density(u, shape)
         elif j - i == 1 and y - x == 1:
             p = weights.pairs[i, x] if node["rule"] == PAIR else weights.rules[node["rule"]]
-            u = p * unit_of(slices.key, i, j, x, y)
-            to.pairs[i, x] = weight_of(u, shape) if u <= weights.pairs[i, x] else 0.0
+            u = p * cell_uniform(slices.key, i, j, x, y)
+            to.pairs[i, x] = inverse_slice_density(u, shape) if u <= weights.pairs[i, x] else 0.0
         elif is_phrase(weights.size[2], j - i, y - x):
-            u = frozen_weight(weights, np.int64(node["rule"]), i, x) * unit_of(slices.key, i, j, x, y)
+            u = frozen_weight(weights, np.int64(node["rule"]), i, x) * cell_uniform(slices.key, i, j, x, y)
             lives = u <= phrase_weight(weights, i, x, j - i, y - x)
-            to.phrases[i, x, place_in(weights.size[2], j - i, y - x)] = weight_of(u, shape) if lives else 0.0
+            to.phrases[i, x, place_in(weights.size[2], j - i, y - x)] = (
+                inverse_slice_density(u, shape) if lives else 0.0
+            )
 
 
 @njit_inline
@@ -201,13 +203,13 @@ def cut_emissions(to, slices, weights, length):
     for i in range(n):
         for x in range(m):
             if to.pairs[i, x] < 0.0:
-                to.pairs[i, x] = _cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])
+                to.pairs[i, x] = _cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])
         if to.source_nulls[i] < 0.0:
-            unit = unit_of(slices.key, i, i + 1, _NOWHERE, _NOWHERE)
+            unit = cell_uniform(slices.key, i, i + 1, _NOWHERE, _NOWHERE)
             to.source_nulls[i] = _cut(slices, unit, weights.source_nulls[i])
     for x in range(m):
         if to.target_nulls[x] < 0.0:
-            unit = unit_of(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
+            unit = cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
             to.target_nulls[x] = _cut(slices, unit, weights.target_nulls[x])
     longest = weights.size[2]
     if longest == 1:
@@ -218,7 +220,7 @@ def cut_emissions(to, slices, weights, length):
                 for t in range(1, min(longest, m - x) + 1):
                     place = place_in(longest, s, t)
                     if s + t > 2 and to.phrases[i, x, place] < 0.0:
-                        unit = unit_of(slices.key, i, i + s, x, x + t)
+                        unit = cell_uniform(slices.key, i, i + s, x, x + t)
                         to.phrases[i, x, place] = _cut(slices, unit, weights.phrases[i, x, place])
 
 
@@ -241,11 +243,11 @@ def keep_emissions(to, weights, shape, nodes, length, key):
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     for i in range(n):
         for x in range(m):
-            to.pairs[i, x] = _keep(unit_of(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)
-        unit = unit_of(key, i, i + 1, _NOWHERE, _NOWHERE)
+            to.pairs[i, x] = _keep(cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)
+        unit = cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
         to.source_nulls[i] = _keep(unit, weights.source_nulls[i], shape)
     for x in range(m):
-        unit = unit_of(key, _NOWHERE, _NOWHERE, x, x + 1)
+        unit = cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
         to.target_nulls[x] = _keep(unit, weights.target_nulls[x], shape)
     longest = weights.size[2]
     if longest > 1:
@@ -255,7 +257,7 @@ def keep_emissions(to, weights, shape, nodes, length, key):
                     for t in range(1, min(longest, m - x) + 1):
                         if s + t > 2:
                             place = place_in(longest, s, t)
-                            unit = unit_of(key, i, i + s, x, x + t)
+                            unit = cell_uniform(key, i, i + s, x, x + t)
                             to.phrases[i, x, place] = _keep(unit, weights.phrases[i, x, place], shape)
     for at in range(length):
         rule, i, x = nodes[at]["rule"], np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
@@ -359,7 +361,7 @@ def is_viable(of, i, j, x, y):
     )
 
 
-MOST_COMBINATIONS = 1 << 29
+MAX_COMBINATIONS = 1 << 29
 """Number of cell combinations after which a chart is given up; it bounds the time per pair to seconds."""
 SMALLEST = 1 << 13
 """Initial capacity of a chart in cells."""
@@ -421,7 +423,7 @@ class SparseChart(NamedTuple):
     emissions: Weights
     scale: NDArray[np.float64]
     viability: Viability
-    own: Own
+    own: CurrentCells
     powers: Powers
     rules: NDArray[np.uint8]
     stack: NDArray[np.int32]
@@ -456,11 +458,11 @@ def make_chart(
         make_weights(n, m, longest_phrase),
         np.zeros(n + m),
         Viability(*(np.zeros((*size, 2), np.int16) for size in ((n,), (m,), (m + 1, m + 1), (n + 1, n + 1)))),
-        Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
+        CurrentCells(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
         make_powers(exponent),
         np.zeros(most, np.uint8),
         np.zeros((most, 4), np.int32),
-        np.array([0, 0, MOST_COMBINATIONS]),
+        np.array([0, 0, MAX_COMBINATIONS]),
     )
 
 
@@ -479,26 +481,26 @@ def larger_chart(chart: SparseChart) -> SparseChart:
 
 
 @njit_inline
-def word_of(x):
+def bitset_word(x):
     """Return the word of a bit set that contains a target position."""
     return x >> 6
 
 
 @njit_inline
-def bit_of(x):
+def bitset_bit(x):
     """Return the bit of a target position in its word."""
     return _ONE << np.uint64(x & 63)
 
 
 @njit_inline
-def row_of(chart, span, x):
+def cell_range(chart, span, x):
     """Return the range of the cells of a source span that begin at a target position; (0, 0) for none."""
-    if chart.has_row[span, word_of(x)] & bit_of(x):
+    if chart.has_row[span, bitset_word(x)] & bitset_bit(x):
         return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
     return 0, 0
 
 
-MOST_CELLS = 1 << 22
+MAX_CELLS = 1 << 22
 """Maximum number of cells; a larger chart is given up and the derivation kept, which bounds the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
 """Results of a draw in place of a length."""
@@ -554,7 +556,7 @@ def _join(chart, i, x, y, value, size):
     1)).
     """
     width, corners = size
-    word, bit = word_of(y), bit_of(y)
+    word, bit = bitset_word(y), bitset_bit(y)
     place = y * corners
     first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
     for at in range(first, last):
@@ -567,7 +569,7 @@ def _join(chart, i, x, y, value, size):
     for at in range(first, last):
         row, end = np.int64(chart.starting_ends[at, 0]) * width, np.int64(chart.starting_ends[at, 1])
         chart.sums[INVERTED, place + row + end] += chart.starting_sums[at] * value
-        chart.columns[row + x, word_of(end)] |= bit_of(end)
+        chart.columns[row + x, bitset_word(end)] |= bitset_bit(end)
     return work + last - first
 
 
@@ -585,14 +587,14 @@ def _spread_nulls(chart, i, x, y, value, size):
             break
         chart.sums[STRAIGHT, y * corners + row + z] += nulls * value
         chart.sums[INVERTED, z * corners + row + y] += nulls * value
-        chart.columns[row + z, word_of(y)] |= bit_of(y)
+        chart.columns[row + z, bitset_word(y)] |= bitset_bit(y)
     for z in range(y + 1, width):
         nulls = chart.nulls[y, z]
         if nulls == 0.0:
             break
         chart.sums[STRAIGHT, z * corners + row + x] += value * nulls
         chart.sums[INVERTED, x * corners + row + z] += value * nulls
-        chart.columns[row + x, word_of(z)] |= bit_of(z)
+        chart.columns[row + x, bitset_word(z)] |= bitset_bit(z)
 
 
 @njit_inline
@@ -611,9 +613,9 @@ def _mark_emissions(chart, i, m):
     for x in range(m + 1):
         corner = i * (m + 1) + x
         if chart.emissions.source_nulls[i] > 0.0:
-            chart.columns[corner, word_of(x)] |= bit_of(x)
+            chart.columns[corner, bitset_word(x)] |= bitset_bit(x)
         if x < m and chart.emissions.pairs[i, x] > 0.0:
-            chart.columns[corner, word_of(x + 1)] |= bit_of(x + 1)
+            chart.columns[corner, bitset_word(x + 1)] |= bitset_bit(x + 1)
     longest = chart.emissions.size[2]
     if longest == 1:
         return
@@ -622,7 +624,7 @@ def _mark_emissions(chart, i, m):
             corner = (i + 1 - s) * (m + 1) + x
             for t in range(1, min(longest, m - x) + 1):
                 if s + t > 2 and phrase_weight(chart.emissions, i + 1 - s, x, s, t) > 0.0:
-                    chart.columns[corner, word_of(x + t)] |= bit_of(x + t)
+                    chart.columns[corner, bitset_word(x + t)] |= bitset_bit(x + t)
 
 
 @njit_inline
@@ -661,7 +663,7 @@ def _make_row(chart, slices, i, j, x):
     corners = slices.height * width
     corner = i * width + x
     at = chart.registers[CELLS]
-    for word in range(word_of(slices.width) + 1):
+    for word in range(bitset_word(slices.width) + 1):
         # The row may grow while it is processed.
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
@@ -701,8 +703,8 @@ def _marked_row(columns, first, x, words):
 @njit_inline
 def _make_span(chart, slices, i, j):
     """Create the cells of a source span, from the last target position; returns whether the chart had room."""
-    m, span = slices.width, span_of(i, j)
-    words = word_of(m) + 1
+    m, span = slices.width, span_index(i, j)
+    words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
     x = m + 1
     while True:
@@ -715,7 +717,7 @@ def _make_span(chart, slices, i, j):
         last = _make_row(chart, slices, i, j, x)
         if first < last:
             chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
-            chart.has_row[span, word_of(x)] |= bit_of(x)
+            chart.has_row[span, bitset_word(x)] |= bitset_bit(x)
             chart.registers[CELLS] = last
     return chart.registers[COMBINATIONS] <= chart.registers[MOST]
 
@@ -746,7 +748,7 @@ def _inside(chart, i, j, x, y):
         return 0.0
     if i == j:
         return chart.nulls[x, y]
-    at, end = row_of(chart, span_of(i, j), x)
+    at, end = cell_range(chart, span_index(i, j), x)
     while at < end and chart.column[at] < y:
         at += 1
     return chart.inside[at] if at < end and chart.column[at] == y else 0.0
@@ -782,7 +784,7 @@ def _split(chart, slices, cell, random):
         for k in range(i, j + 1):
             # The child that begins at x is in one row, so only its cells are searched.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
-            here, end = row_of(chart, span_of(low, high), x) if low < high else (x, y + 1)
+            here, end = cell_range(chart, span_index(low, high), x) if low < high else (x, y + 1)
             while here < end:
                 z = np.int64(chart.column[here]) if low < high else here
                 if z > y:
@@ -831,7 +833,7 @@ def _parse(chart, slices):
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
     if not sum_inside(chart, slices):
-        tired = chart.registers[COMBINATIONS] > chart.registers[MOST] or len(chart.inside) >= MOST_CELLS
+        tired = chart.registers[COMBINATIONS] > chart.registers[MOST] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if tired else NO_ROOM
     total = _inside(chart, 0, n, 0, m)
     return _draw(chart, slices) if 0.0 < total < np.inf else 0
@@ -847,12 +849,12 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    own = Own(chart.own.first, chart.own.next, nodes)
+    own = CurrentCells(chart.own.first, chart.own.next, nodes)
     slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
-    enter_own(own, nodes, length, True)
+    mark_current(own, nodes, length, True)
     cut_emissions(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)
-    enter_own(own, nodes, length, False)
+    mark_current(own, nodes, length, False)
     return drawn if drawn != 0 else GIVEN_UP
 
 

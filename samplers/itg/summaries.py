@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.averages import class_of, error_variance, expected_uses, mean_uses
+from hierogram.samplers.forests.averages import error_variance, expected_uses, mean_uses, rule_class
 from hierogram.samplers.forests.derivations import get_number, misfit, put_number
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
+from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch, place_in
 from hierogram.samplers.itg.derivations import (
     NODE,
@@ -25,12 +25,12 @@ from hierogram.samplers.itg.derivations import (
     SOURCE_NULL,
     TARGET_NULL,
     Derivations,
-    fits,
+    covers_pair,
     lay_out,
     longest_derivation,
 )
 
-LONGEST_CHUNK = 3
+MAX_CHUNK_LENGTH = 3
 """Maximum length of a chunk's longer side, in words."""
 
 
@@ -93,7 +93,7 @@ def _is_chunk(nodes, at):
     """Return whether a node is a chunk of more than one rule."""
     node = nodes[at]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
-    if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > LONGEST_CHUNK:
+    if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
         return False
     linked = False
     for below in range(at, at + node["size"]):
@@ -133,7 +133,7 @@ def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None
 BINARY = 2
 """Number of rules with children, which have the first positions."""
 
-_BYTES_A_NUMBER = 5
+_BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
@@ -146,14 +146,14 @@ class ItgAverages(NamedTuple):
 
 
 @njit_inline
-def first_place(batch, pair):
+def first_position(batch, pair):
     """Return the first position of a pair."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
     return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
-def place_of(node, n, m, longest):
+def rule_position(node, n, m, longest):
     """Return the position of a node's rule in its pair of n and m words; phrases have up to `longest` words."""
     rule = np.int64(node["rule"])
     if rule < PAIR:
@@ -185,14 +185,14 @@ def _add(batch, derivations, due, averages, nodes):
         lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        first = first_place(batch, pair)
+        first = first_position(batch, pair)
         for at in range(length):
-            averages.uses[first + place_of(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
+            averages.uses[first + rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
-        if averages.sweeps[pair] == MOST_SWEEPS:
+        if averages.sweeps[pair] == MAX_SWEEPS:
             # Halving gives past sweeps half the weight of future ones; a position loses less than one use.
             averages.sweeps[pair] //= 2
-            for at in range(first, first_place(batch, pair + 1)):
+            for at in range(first, first_position(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
 
 
@@ -207,9 +207,9 @@ def _write(batch, averages, content, offsets):
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
             position = put_number(content, position, averages.sweeps[pair])
-            first = first_place(batch, pair)
+            first = first_position(batch, pair)
             before = first
-            for at in range(first, first_place(batch, pair + 1)):
+            for at in range(first, first_position(batch, pair + 1)):
                 if averages.uses[at] > 0:
                     position = put_number(content, position, at - before)
                     position = put_number(content, position, np.int64(averages.uses[at]))
@@ -226,7 +226,7 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     empty for a pair without averages.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
-    content = np.empty(_BYTES_A_NUMBER * bound, np.uint8)
+    content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
     offsets = np.zeros(batch.size + 1, np.int64)
     size = _write(batch, averages, content, offsets)
     return Blobs(content[:size].copy(), offsets)
@@ -264,13 +264,13 @@ def _entries_of(batch, pair, content, position, last):
     The positions ascend, and the uses are not more than the rules of as many derivations as sweeps.
     """
     sweeps, position = get_number(content, position, last)
-    if sweeps < 1 or sweeps >= MOST_SWEEPS:
+    if sweeps < 1 or sweeps >= MAX_SWEEPS:
         return -1
     words = batch.source_offset[pair + 1] - batch.source_offset[pair]
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]
     left = sweeps * (2 * words - 1)
     number = 0
-    before, end = first_place(batch, pair), first_place(batch, pair + 1)
+    before, end = first_position(batch, pair), first_position(batch, pair + 1)
     while position < last:
         at, uses, position = next_entry(content, position, last, before, end)
         if at < 0 or (at == before and number > 0) or not _has_rule(batch, pair, at):
@@ -305,7 +305,7 @@ def _read(batch, records, averages):
         if position == last:
             continue
         averages.sweeps[pair], position = get_number(records.content, position, last)
-        at, end = first_place(batch, pair), first_place(batch, pair + 1)
+        at, end = first_position(batch, pair), first_position(batch, pair + 1)
         while position < last:
             at, uses, position = next_entry(records.content, position, last, at, end)
             averages.uses[at] = uses
@@ -399,13 +399,13 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length > len(nodes) or not lay_out(trees.content[trees.offsets[k] :], length, nodes):
             return taken, k
-        if not fits(batch, pair, nodes, length):
+        if not covers_pair(batch, pair, nodes, length):
             return taken, k
         # Without averages, the expected uses of a pair are its current uses.
         alone = chosen[k] == 2
-        weights = 1, ONE_USE if alone else 0, VARIANCE_A_DRAW * ONE_SQUARE if alone else 0
+        weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
-            rule = _rule_at(batch, pair, place_of(nodes[at], n, m, batch.phrases.longest), words)
+            rule = _rule_at(batch, pair, rule_position(nodes[at], n, m, batch.phrases.longest), words)
             taken = _put(found, taken, rule, pair, weights)
     return taken, -1
 
@@ -419,7 +419,7 @@ def _list_records(batch, records, first, words, found, left_out):
         if position == last:
             continue
         pair = first + k
-        begin, end = first_place(batch, pair), first_place(batch, pair + 1)
+        begin, end = first_position(batch, pair), first_position(batch, pair + 1)
         sweeps, position = get_number(records.content, position, last)
         at = begin
         while position < last:
@@ -429,7 +429,7 @@ def _list_records(batch, records, first, words, found, left_out):
                 rule = _rule_at(batch, pair, at - begin, words)
                 taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps, False)))
             else:
-                left_out[class_of(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
+                left_out[rule_class(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
     return taken
 
 
@@ -437,7 +437,7 @@ def _room(size: int) -> RuleUses:
     return RuleUses(*(np.empty(size, np.int64) for _ in range(5)))
 
 
-def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
+def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
     """Return the uses of encoded derivations, of the pairs from `first` on.
 
     Parameters
@@ -459,7 +459,7 @@ def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first
     return RuleUses(*(column[:taken] for column in found))
 
 
-def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
+def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
     """Count the records of averages, of the pairs from `first` on.
 
     Returns
@@ -480,7 +480,7 @@ def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[Ru
     return RuleUses(*(column[:taken] for column in found)), left_out
 
 
-def added_up(parts: list[RuleUses]) -> RuleUses:
+def sum_uses(parts: list[RuleUses]) -> RuleUses:
     """Sum the uses of each rule and drop rules whose changes cancel; `pairs` are those of the first part."""
     columns = zip(_room(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))

@@ -109,7 +109,7 @@ def _with_ends(parts, context, word):
 
 
 @njit
-def _context_of(parts, words):
+def _find_context(parts, words):
     """Return the node of all words but the last; adds it and its prefixes if missing."""
     node = np.int64(words[0] + 1)
     for k in range(1, len(words) - 1):
@@ -133,7 +133,7 @@ def _add(parts, words, log10, backoff, is_highest, row):
     while row < len(words):
         if parts.taken[NODES] + most > len(parts.nodes) or 3 * (parts.taken[NGRAMS] + most) > 2 * len(parts.ngrams):
             return np.int64(FULL), row
-        context = _context_of(parts, words[row])
+        context = _find_context(parts, words[row])
         last = words[row, length - 1]
         end = _with_ends(parts, context, last)
         slot = find(parts.ngrams, context, last)

@@ -25,13 +25,13 @@ NEVER = -99.0
 _ROUNDING = 1e-3
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BACKSLASH = 9, 10, 13, 32, 92
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E, _LOWER = 43, 45, 46, 48, 57, 101, 32
-_MOST_DIGITS = 10**17
+_MAX_DIGITS = 10**17
 _UNKNOWN_SMALL, _UNKNOWN_LARGE = tuple(b"<unk>"), tuple(b"<UNK>")
 _DIGITS = 9
 _NUMBER_BYTES = 20
 
 
-class Lines(NamedTuple):
+class NgramLines(NamedTuple):
     """N-grams of one order k, one per row.
 
     `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), `lines` int64[n]: line number of each row.
@@ -43,9 +43,9 @@ class Lines(NamedTuple):
     lines: NDArray[np.int64]
 
 
-def free_lines(rows: int, order: int) -> Lines:
+def free_lines(rows: int, order: int) -> NgramLines:
     """Allocate rows for n-grams of an order."""
-    return Lines(
+    return NgramLines(
         np.zeros((rows, order), np.int32),
         np.zeros(rows, np.float32),
         np.zeros(rows, np.float32),
@@ -63,7 +63,7 @@ def _digits(text, at, end):
     """Parse an integer; returns its leading digits, the number of further digits, and its end."""
     value, dropped = np.int64(0), np.int64(0)
     while at < end and _ZERO <= text[at] <= _NINE:
-        if value < _MOST_DIGITS:
+        if value < _MAX_DIGITS:
             value = 10 * value + np.int64(text[at] - _ZERO)
         else:
             dropped += 1
@@ -86,7 +86,7 @@ def number(text, start, end):
     if at < end and text[at] == _POINT:
         at += 1
         while at < end and _ZERO <= text[at] <= _NINE:
-            if value < _MOST_DIGITS:
+            if value < _MAX_DIGITS:
                 value = 10 * value + np.int64(text[at] - _ZERO)
                 exponent -= 1
             at += 1
@@ -177,7 +177,7 @@ def read_lines(
     cursor: NDArray[np.int64],
     vocabulary: Vocabulary,
     size: NDArray[np.int64],
-    rows: Lines,
+    rows: NgramLines,
     is_highest: bool,
 ) -> int:
     """Parse n-grams into rows from the cursor; returns the outcome, with the cursor at that line.
@@ -284,7 +284,7 @@ def _write(vocabulary, rows, has_backoff, out):
     return at
 
 
-def lines_of(vocabulary: Vocabulary, rows: Lines, has_backoff: bool) -> bytes:
+def format_ngrams(vocabulary: Vocabulary, rows: NgramLines, has_backoff: bool) -> bytes:
     """Return the ARPA lines of n-grams, which round-trip as float32."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)

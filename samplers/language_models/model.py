@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import mask_of, probe
+from hierogram.samplers.compiled.probing import probe, table_mask
 
 EMPTY = 0
 """State of an unknown context."""
@@ -67,7 +67,7 @@ class LanguageModel(NamedTuple):
 
 
 @njit_inline
-def home_of(context, word, mask):
+def home_slot(context, word, mask):
     """Return the slot where the search for a word after a context starts."""
     key = (np.uint64(context) << _BITS) | np.uint64(word)
     key *= _FIRST
@@ -86,8 +86,8 @@ def _ends_at(ngrams, slot, key):
 @njit_inline
 def find(ngrams, context, word):
     """Return the slot of a word after a context, or the free slot where it belongs."""
-    mask = mask_of(ngrams)
-    return np.int64(probe(home_of(context, word, mask), mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
+    mask = table_mask(ngrams)
+    return np.int64(probe(home_slot(context, word, mask), mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
 
 
 @njit
@@ -126,7 +126,7 @@ class NGrams(NamedTuple):
     backoff: NDArray[np.float32]
 
 
-def ngrams_of(model: LanguageModel) -> Iterator[NGrams]:
+def iterate_ngrams(model: LanguageModel) -> Iterator[NGrams]:
     """Yield all n-grams, one order at a time from 1, sorted by words."""
     length, weight = model.states["length"], model.states["backoff"]
     after = model.unigrams["next"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
+from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
 from hierogram.samplers.language_models.model import FREE, UNKNOWN
 
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -89,7 +89,7 @@ def _ends_at(vocabulary, slot, word):
 @njit_inline
 def find(vocabulary, text, start, end):
     """Return the slot of the word text[start:end], text uint8[n], or the free slot where it belongs."""
-    mask = mask_of(vocabulary.slots)
+    mask = table_mask(vocabulary.slots)
     return np.int64(probe(_home(text, start, end, mask), mask, _ends_at, vocabulary, (text, start, end)))
 
 

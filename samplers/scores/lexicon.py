@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.jit import njit
 
 _LINK_DISCOUNT = 0.5
 _UNSEEN_WORD = 0.5
-_LEAST_RATE = 1e-6
+_MIN_RATE = 1e-6
 """Lower bound of the share of unlinked words."""
 _STRENGTH = 2.0
 """Prior strength of a word's unigram probability in its probability next to a neighbor."""
@@ -47,7 +47,7 @@ class LinkCounts(NamedTuple):
     times: NDArray[np.int32]
 
 
-class Neighbours(NamedTuple):
+class NeighborCounts(NamedTuple):
     """Counts of neighboring words of one side; sentence boundaries count as words.
 
     Attributes
@@ -78,10 +78,10 @@ class Lexicon(NamedTuple):
 
     sides: tuple[SideCounts, SideCounts]
     links: LinkCounts
-    neighbours: tuple[Neighbours, Neighbours]
+    neighbours: tuple[NeighborCounts, NeighborCounts]
 
 
-class OwnPart(NamedTuple):
+class PairContribution(NamedTuple):
     """What one stored pair has added to the statistics; empty if it is not stored.
 
     Its words, int32, and its links by position, int32.
@@ -142,7 +142,7 @@ def make_facts(longest: int, links: int) -> PairFacts:
     )
 
 
-def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> Neighbours:
+def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> NeighborCounts:
     """Count neighboring words of sentences; sentence k is `tokens[first[k] : first[k + 1]]`, all below `words`."""
     base = words + 3
     sizes = np.diff(first)
@@ -156,7 +156,7 @@ def count_neighbours(tokens: NDArray[np.int32], first: NDArray[np.int64], words:
     pairs = np.concatenate([left * wide + here, padded[ends] * wide + padded[ends + 1]])
     before, after = (np.bincount(side.astype(np.int64), minlength=base).astype(np.int32) for side in (left, right))
     triples, around = (left * wide + here) * wide + right, left * wide + right
-    return Neighbours(*_counted(pairs), *_counted(triples), *_counted(around), before, after, base)
+    return NeighborCounts(*_counted(pairs), *_counted(triples), *_counted(around), before, after, base)
 
 
 def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
@@ -215,7 +215,7 @@ def _own_links(own, source, target):
 
 
 @njit
-def note_own(lexicon, own, facts):
+def mark_own_links(lexicon, own, facts):
     """Mark own linked words, and own links that no other pair has; equal ones are marked once."""
     facts.bound[0, : len(own.words[0])] = 0
     facts.bound[1, : len(own.words[1])] = 0
@@ -244,7 +244,7 @@ def _weigh_side(side, words, own, lexicon, facts):
         if first and own_words[k] >= 0 and counts.words[own_words[k]] <= _count(own_words, own_words[k]):
             vocabulary -= 1
     total = counts.total - len(own_words)
-    rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _LEAST_RATE)
+    rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _MIN_RATE)
     for k in range(len(words)):
         word = words[k]
         seen, linked, links, partners = 0.0, 0.0, 0.0, 0.0
@@ -297,7 +297,7 @@ def _around(words, k, base):
 
 
 @njit
-def _weigh_neighbours(side, words, own_words, known, facts):
+def _weigh_neighbors(side, words, own_words, known, facts):
     """Fill `neighbours` of one side: natural log ratios of each word's probability to its unigram probability.
 
     The ratios are given the previous word, given the next word, and given both.
@@ -330,12 +330,12 @@ def _weigh_neighbours(side, words, own_words, known, facts):
 @njit
 def weigh_words(source, target, own, lexicon, facts):
     """Fill all statistics of a pair's words."""
-    note_own(lexicon, own, facts)
+    mark_own_links(lexicon, own, facts)
     _weigh_side(0, source, own, lexicon, facts)
     _weigh_side(1, target, own, lexicon, facts)
     _weigh_links(source, target, own, lexicon, facts)
-    _weigh_neighbours(0, source, own.words[0], lexicon.neighbours[0], facts)
-    _weigh_neighbours(1, target, own.words[1], lexicon.neighbours[1], facts)
+    _weigh_neighbors(0, source, own.words[0], lexicon.neighbours[0], facts)
+    _weigh_neighbors(1, target, own.words[1], lexicon.neighbours[1], facts)
 
 
 @njit

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.dense import (
     LACKING,
-    LEAST,
+    MIN_LOG_SCALE,
     MOST,
     BaseWeights,
-    Chosen,
-    Piece,
-    Room,
+    ChosenRules,
+    DenseScratch,
+    PairPiece,
     RuleSides,
     joined,
-    make_room,
-    matrices_of,
+    make_dense_scratch,
+    matrices_size,
     sum_piece,
 )
 from hierogram.samplers.charts.pairs import PairWords
@@ -28,7 +28,7 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.scores.lexicon import (
     FEATURES,
     Lexicon,
-    OwnPart,
+    PairContribution,
     PairFacts,
     fill_features,
     make_facts,
@@ -37,12 +37,12 @@ from hierogram.samplers.scores.lexicon import (
 
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 """Shares of the base's rules in the probability of any new rule; there are four rules with one word."""
-_LEAST_NEW = 1e-6
-_MOST_SEATS = 1 << 22
+_MIN_NEW = 1e-6
+_MAX_SEATS = 1 << 22
 """Maximum number of seats of a chart; a piece with more is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier."""
-LARGEST_FEATURE = 4.0
+MAX_FEATURE = 4.0
 """Clipping of standardized features, in standard deviations."""
 FACTS = 6
 """Length of a row of `Scored.numbers`."""
@@ -95,7 +95,7 @@ class Classifiers(NamedTuple):
     prior: NDArray[np.float64]
 
 
-class Pairs(NamedTuple):
+class ScoredPairs(NamedTuple):
     """P pairs: words of both sides, int32, -1 for unknown ones, from `source_first[p]`, int64[P + 1].
 
     `own_…` is what each stored pair has added: words, links by position, rules by number (-1 if deleted) and their
@@ -140,17 +140,17 @@ class Scored(NamedTuple):
     probabilities: NDArray[np.float64]
 
 
-class Space(NamedTuple):
+class ScorerScratch(NamedTuple):
     """Scratch memory of one thread.
 
     `source_here`, `target_here` bool[V + 1]: words of the current pair; `own_times` int32[R]; `factors` float64[L];
     `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4].
     """
 
-    room: Room
+    room: DenseScratch
     facts: PairFacts
     words: PairWords
-    chosen: Chosen
+    chosen: ChosenRules
     null: NDArray[np.float64]
     source_here: NDArray[np.bool_]
     target_here: NDArray[np.bool_]
@@ -162,7 +162,7 @@ class Space(NamedTuple):
     features: NDArray[np.float64]
 
 
-class Sizes(NamedTuple):
+class ScorerCapacities(NamedTuple):
     """Capacities of a thread: words per side, own links per pair, usable rules per pair, and their seats."""
 
     longest: int
@@ -171,7 +171,7 @@ class Sizes(NamedTuple):
     seats: int
 
 
-def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) -> Space:
+def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, largest: int) -> ScorerScratch:
     """Allocate scratch memory for pairs that are cut into pieces of up to `largest` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
@@ -179,9 +179,9 @@ def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) 
         max(np.diff(rules.sides.source_first).max(initial=1), np.diff(rules.sides.target_first).max(initial=1))
     )
     shapes = [(n, max(1, min(longest, largest // n))) for n in range(1, longest + 1)]
-    most = max(matrices_of(n, m) for n, m in [*shapes, (1, longest)])
-    return Space(
-        make_room((longest, longest), most, number, symbols, sizes.seats),
+    most = max(matrices_size(n, m) for n, m in [*shapes, (1, longest)])
+    return ScorerScratch(
+        make_dense_scratch((longest, longest), most, number, symbols, sizes.seats),
         facts,
         PairWords(
             np.zeros(longest, np.int32),
@@ -192,7 +192,7 @@ def make_space(rules: KnownRules, lexicon: Lexicon, sizes: Sizes, largest: int) 
             np.zeros(longest),
             np.zeros(longest),
         ),
-        Chosen(np.zeros(number, np.int64), np.zeros(number)),
+        ChosenRules(np.zeros(number, np.int64), np.zeros(number)),
         np.zeros(longest),
         np.zeros(len(lexicon.sides[0].words) + 1, np.bool_),
         np.zeros(len(lexicon.sides[1].words) + 1, np.bool_),
@@ -245,7 +245,7 @@ def _fill_factors(rules, pairs, pair, space):
             count = rules.uses[rule]
             less = _discounted(rules, count) - _discounted(rules, count - pairs.times[k])
             new += less * factors[rules.lengths[rule]]
-    return max(new, _LEAST_NEW), total
+    return max(new, _MIN_NEW), total
 
 
 @njit
@@ -388,7 +388,7 @@ def _ratio(i, x, facts):
 
 
 @njit
-def cut_of(piece, likely, number):
+def choose_cut(piece, likely, number):
     """Return the cut of a piece: near the middle, where the fewest likely links are severed."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
@@ -440,26 +440,26 @@ def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
     while waiting > 0:
         waiting -= 1
         i, j, x, y = space.pieces[waiting]
-        piece = Piece(i, j, x, y)
+        piece = PairPiece(i, j, x, y)
         divided = min(j - i, y - x) > 1
         if not divided or (j - i) * (y - x) <= largest:
             total, words = sum_piece(
                 space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
             )
-            while not divided and (0 <= total <= LEAST or total >= MOST):
+            while not divided and (0 <= total <= MIN_LOG_SCALE or total >= MOST):
                 # Most words of one side are null here, so the scales are off: rescale and retry.
-                _scale_piece(piece, 16.0 if total <= LEAST else 1 / 16.0, space.words)
+                _scale_piece(piece, 16.0 if total <= MIN_LOG_SCALE else 1 / 16.0, space.words)
                 total, words = sum_piece(
                     space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
                 )
-            if LEAST < total < MOST:
+            if MIN_LOG_SCALE < total < MOST:
                 number += 1
                 log_total += np.log(total)
                 emitted += words
                 continue
-            if total < 0.0 and (not divided or space.room.sizes[LACKING] < _MOST_SEATS):
+            if total < 0.0 and (not divided or space.room.sizes[LACKING] < _MAX_SEATS):
                 return 0.0, 0.0, 0
-        a, b = cut_of(piece, space.likely, likely)
+        a, b = choose_cut(piece, space.likely, likely)
         _put(space.pieces, waiting, a, j, b, y)
         _put(space.pieces, waiting + 1, i, a, x, b)
         waiting += 2
@@ -493,13 +493,13 @@ def _list_links(pair, n, m, least, first, space, scored):
 
 
 @njit
-def odds_of(side, row, classifiers):
+def misfit_odds(side, row, classifiers):
     """Return the log-odds that a word was replaced: linear in the features, their negative parts, pairwise products,
     and 1.
     """
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
-        row[k] = min(max(scaled, -LARGEST_FEATURE), LARGEST_FEATURE)
+        row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
     weights = classifiers.weights[side]
     total = weights[EXPANDED - 1] - classifiers.prior[side]
     place = 2 * FEATURES
@@ -518,19 +518,19 @@ def _find_misfits(pair, n, m, classifiers, space, scored):
         words = m if side == 1 else n
         fill_features(side, (n, m), space.facts, space.features)
         for k in range(words):
-            odds = odds_of(side, space.features[k], classifiers)
+            odds = misfit_odds(side, space.features[k], classifiers)
             if k == 0 or odds > scored.misfits[pair, side, 1]:
                 scored.misfits[pair, side, 0] = k
                 scored.misfits[pair, side, 1] = odds
 
 
 @njit
-def own_of(pairs, pair):
+def pair_contribution(pairs, pair):
     """Return what a pair has added to the word statistics."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
-    return OwnPart(
+    return PairContribution(
         (pairs.own_source[source], pairs.own_target[target]), (pairs.link_source[links], pairs.link_target[links])
     )
 
@@ -538,13 +538,13 @@ def own_of(pairs, pair):
 @njit
 def score_pairs(
     begin: int,
-    pairs: Pairs,
+    pairs: ScoredPairs,
     rules: KnownRules,
     lexicon: Lexicon,
     classifiers: Classifiers,
     largest: int,
     least: float,
-    space: Space,
+    space: ScorerScratch,
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
@@ -557,7 +557,7 @@ def score_pairs(
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
         n, m = len(source), len(target)
         facts = space.facts
-        weigh_words(source, target, own_of(pairs, pair), lexicon, facts)
+        weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
         new, total = _fill_factors(rules, pairs, pair, space)
         scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new, total, space)
         chosen = _choose(rules, pairs, pair, space)
@@ -594,20 +594,22 @@ def score_pairs(
 
 
 @njit
-def list_features(pairs: Pairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]) -> None:
+def list_features(
+    pairs: ScoredPairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
+) -> None:
     """Fill the features of all words of one side of the pairs, in order, float64[words, 9]."""
     at = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
-        weigh_words(source, target, own_of(pairs, pair), lexicon, facts)
+        weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
         sizes = len(source), len(target)
         fill_features(side, sizes, facts, features[at : at + sizes[side]])
         at += sizes[side]
 
 
 @njit
-def weigh_derivations(pairs: Pairs, rules: KnownRules, space: Space, found: NDArray[np.float64]) -> None:
+def weigh_derivations(pairs: ScoredPairs, rules: KnownRules, space: ScorerScratch, found: NDArray[np.float64]) -> None:
     """Compute the mean log probability of the rules of each pair's derivation, float64[P]; NaN without a derivation."""
     for pair in range(len(found)):
         new, total = _fill_factors(rules, pairs, pair, space)

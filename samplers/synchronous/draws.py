@@ -50,15 +50,15 @@ def value_beside(product, other):
 
 
 @njit_inline
-def log_of(product):
+def log_product(product):
     """Return the natural logarithm of a product."""
     return math.log(product.value) + product.exponent * LOG_SCALE
 
 
 @njit_inline
-def raised(product, power):
+def raise_product(product, power):
     """Return a product raised to a power."""
-    logarithm = power * log_of(product)
+    logarithm = power * log_product(product)
     exponent = math.floor(logarithm / LOG_SCALE)
     return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))
 
@@ -105,7 +105,7 @@ INDEPENDENT_SHARE = 0.1
 
 
 @njit_inline
-def _leave(weights, size, present, u):
+def _draw_avoiding(weights, size, present, u):
     """Return the new value of a variable by a draw that leaves `present`. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     below = 0.0
@@ -124,13 +124,13 @@ def _leave(weights, size, present, u):
 
 
 @njit_inline
-def draw_option(weights, size, present, u, leaving):
+def draw_option(weights, size, present, u, avoid_current):
     """Draw a new value among `size` options with the uniform number u. Overwrites `weights` SCALED."""
-    if not leaving:
+    if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
         return draw(weights, size, u / INDEPENDENT_SHARE)
-    return _leave(weights, size, present, (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE))
+    return _draw_avoiding(weights, size, present, (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE))
 
 
 @njit_inline
@@ -139,9 +139,9 @@ def _draw_either(first, total, u):
 
 
 @njit_inline
-def draw_of_two(first, total, present, u, leaving):
+def draw_binary(first, total, present, u, avoid_current):
     """Draw 0 (weight `first`) or 1 (weight `total` - `first`) with the uniform number u."""
-    if not leaving:
+    if not avoid_current:
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:
         return _draw_either(first, total, u / INDEPENDENT_SHARE)

@@ -8,23 +8,23 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.forests.averages import class_of, encode_fragment, end_sweep, enter_rule, lose_uses
-from hierogram.samplers.forests.forest import tails_of
+from hierogram.samplers.forests.averages import add_missed_uses, encode_fragment, end_sweep, enter_rule, rule_class
+from hierogram.samplers.forests.forest import tail_range
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
-from hierogram.samplers.synchronous.draws import draw_of_two, draw_option, raised, times, value_beside
+from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_beside
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
+    assign_number,
     begin_pair,
+    find_number,
     list_below,
-    met_number,
-    number_of,
     read_counts,
     remove_rules,
     rule_at,
-    rules_from,
     score,
+    write_rules,
 )
 
 _ONCE = 1
@@ -48,7 +48,7 @@ def credit(number, v, probability, at):
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
         return
-    work.mass[class_of(work.summary[v]["nonterminals"])] += uses
+    work.mass[rule_class(work.summary[v]["nonterminals"])] += uses
     entry = work.credits[number]
     if entry["stamp"] != work.registers[0]["stamp"]:
         start = work.registers[0]["encoded"]
@@ -84,7 +84,7 @@ def end_credits(averages, pair, at):
     first = averages.first[pair]
     for k in range(first, first + averages.taken[pair]):
         entry = averages.entry[k]
-        number = met_number(entry["source_hash"], entry["target_hash"], at)
+        number = find_number(entry["source_hash"], entry["target_hash"], at)
         if number < 0:
             continue
         entry["shared"] |= _is_shared(number, at)
@@ -101,14 +101,14 @@ def end_credits(averages, pair, at):
                 _is_shared(number, at), work.fragments[new["start"] : new["start"] + new["size"]],
             )  # fmt: skip
     if work.registers[0]["lost"] > 0:
-        lose_uses(averages, pair, work.registers[0]["lost"])
+        add_missed_uses(averages, pair, work.registers[0]["lost"])
     for k in range(CLASSES):
         averages.total[pair, k] += work.mass[k]
     end_sweep(averages, pair)
 
 
 @njit_inline
-def _head_of(v, at):
+def _find_head(v, at):
     """Return the head node of the rule that contains v: v if it is cut, else its nearest cut ancestor."""
     while at.pair.cut[v] == 0:
         v = np.int64(at.work.summary[v]["parent"])
@@ -155,7 +155,7 @@ def _lay_out_options(v, head, at):
         list_below(v, at)
         if j != present:
             _compose_up_to(v, head, at)
-            work.top[j] = number_of(head, at)
+            work.top[j] = assign_number(head, at)
             summed_up = j
     return summed_up
 
@@ -164,15 +164,15 @@ def _lay_out_options(v, head, at):
 def tempered(probability, at):
     """Return an option's probability raised to the power 1/T."""
     if at.power != 1.0:
-        return raised(probability, at.power)
+        return raise_product(probability, at.power)
     return probability
 
 
 @njit_inline
-def _rules_of_edge(v, j, at):
+def _list_edge_rules(v, j, at):
     """Select edge j of v and write its rules to `work.used`. Returns their number and the density factor."""
     at.pair.edge[v] = j
-    return rules_from(v, at.work.top[j], at.work.used, at)
+    return write_rules(v, at.work.top[j], at.work.used, at)
 
 
 @njit_inline
@@ -180,21 +180,21 @@ def sample_edge(v, u, at):
     """Draw the edge of v. An option's weight is P(its rules) times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(at.pair.edge[v])
     degree = np.int64(at.pair.node[v]["degree"])
-    head = _head_of(v, at)
+    head = _find_head(v, at)
     summed_up = _lay_out_options(v, head, at)
     read_counts(at)
     work = at.work
-    size, _ = _rules_of_edge(v, present, at)
+    size, _ = _list_edge_rules(v, present, at)
     remove_rules(work.used, size, at)
     for j in range(degree):
-        size, factor = _rules_of_edge(v, j, at)
+        size, factor = _list_edge_rules(v, j, at)
         weight = tempered(score(work.used, size, at), at)
         if at.density:
             weight = times(weight, factor)
         work.weight[j]["value"] = weight.value
         work.weight[j]["exponent"] = weight.exponent
-    choice = draw_option(work.weight, degree, present, u, at.leaving)
-    size, _ = _rules_of_edge(v, choice, at)
+    choice = draw_option(work.weight, degree, present, u, at.avoid_current)
+    size, _ = _list_edge_rules(v, choice, at)
     add_rules(work.used, size, at)
     work.statistics[0]["edges_sampled"] += 1
     work.statistics[0]["edges_changed"] += 1 if choice != present else 0
@@ -218,10 +218,10 @@ def _lay_out_cut(v, head, present, at):
     """Flip v's cut and return the local numbers of the rules (joined, upper, lower) of its two values."""
     now = rule_at(head, at)
     _sum_up(v, at)
-    lower = number_of(v, at)
+    lower = assign_number(v, at)
     at.pair.cut[v] = 1 - present
     _compose_up_to(np.int64(at.work.summary[v]["parent"]), head, at)
-    other = number_of(head, at)
+    other = assign_number(head, at)
     read_counts(at)
     if present:
         return other, now, lower
@@ -242,7 +242,7 @@ def sample_cut(v, u, at):
     work = at.work
     present = at.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
-    head = _head_of(parent, at)
+    head = _find_head(parent, at)
     joined, upper, lower = _lay_out_cut(v, head, present, at)
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), at)
     one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)
@@ -250,7 +250,7 @@ def sample_cut(v, u, at):
     total = one.value + value_beside(two, one)
     if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - one.value / total, at)
-    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
+    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     at.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1
@@ -290,7 +290,7 @@ def sweep_pair(random, stage, at):
                 # The summary may belong to the last edge option tried.
                 _sum_up(v, at)
                 credit(number, v, 1.0, at)
-        first, last = tails_of(v, pair)
+        first, last = tail_range(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]
             work.stack[depth] = t

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import mask_of, probe
+from hierogram.samplers.compiled.probing import probe, table_mask
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
-from hierogram.samplers.counts.table import COUNT, LENGTH, RuleTable, add, add_row, fetch, find, look_up
+from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import PairView, tails_of
+from hierogram.samplers.forests.forest import PairView, tail_range
 from hierogram.samplers.forests.fragments import (
+    base_powers,
     compose,
-    key_of_hashes,
     length_of,
     make_summaries,
-    powers_of_base,
-    size_of,
+    rule_key_from_hashes,
     source_terminals_of,
+    summary_size,
     target_terminals_of,
 )
 from hierogram.samplers.forests.walk import make_summary
@@ -159,7 +159,7 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         scratch=np.zeros((2, nodes + 1), np.int64),
         weight=np.zeros(options, SCALED),
         top=np.zeros(options, np.int32),
-        powers=powers_of_base(batch.longest_rule + 2),
+        powers=base_powers(batch.longest_rule + 2),
         overlay=np.zeros((overlay, 4), np.uint64),
         overlay_list=np.zeros(overlay, np.int64),
         log=np.zeros((logged_rules, 4), np.uint64),
@@ -182,19 +182,19 @@ class Resampling(NamedTuple):
     """Context for resampling one pair.
 
     `places_mask` is the size of the pair's hash map in `work.places` minus 1. `key_mask` selects the significant bits
-    of keys. Conditionals are raised to `power` = 1/T. If `density`, options have the density factor. If `leaving`,
-    draws tend to leave the current values.
+    of keys. Conditionals are raised to `power` = 1/T. If `density`, options have the density factor. If
+    `avoid_current`, draws tend to leave the current values.
     """
 
     pair: PairView
-    table: RuleTable
+    table: CountTable
     model: Model
     work: Workspace
     places_mask: np.uint64
     key_mask: np.uint64
     power: float
     density: bool
-    leaving: bool
+    avoid_current: bool
 
 
 @njit_inline
@@ -224,7 +224,7 @@ def _is_place_of(at, place, key):
 
 
 @njit_inline
-def _place_of(source_hash, target_hash, at):
+def _find_place(source_hash, target_hash, at):
     """Return the hash map place of the rule with these hashes, or the free place for it."""
     stamp = np.uint64(at.work.registers[0]["stamp"])
     home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
@@ -232,16 +232,16 @@ def _place_of(source_hash, target_hash, at):
 
 
 @njit_inline
-def met_number(source_hash, target_hash, at):
+def find_number(source_hash, target_hash, at):
     """Return the local number of the rule with these hashes, or -1 if the pair has no such rule."""
-    entry = at.work.places[_place_of(source_hash, target_hash, at)]
+    entry = at.work.places[_find_place(source_hash, target_hash, at)]
     if (entry >> _32) == np.uint64(at.work.registers[0]["stamp"]):
         return np.int64(entry & _LOW_HALF)
     return np.int64(-1)
 
 
 @njit_inline
-def number_of(v, at):
+def assign_number(v, at):
     """Return the local number of the rule summarized at v, and assign one if the rule is new.
 
     A new rule's table row is prefetched; `read_counts` reads its count later.
@@ -250,20 +250,20 @@ def number_of(v, at):
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
     stamp = np.uint64(work.registers[0]["stamp"])
-    place = _place_of(source_hash, target_hash, at)
+    place = _find_place(source_hash, target_hash, at)
     if (work.places[place] >> _32) == stamp:
         return np.int64(work.places[place] & _LOW_HALF)
     number = work.registers[0]["met"]
     work.registers[0]["met"] = number + 1
     work.places[place] = (stamp << _32) | np.uint64(number)
-    high, low = key_of_hashes(source_hash, target_hash, at.key_mask)
-    fetch(at.table, np.int64(low & mask_of(at.table.rows)))
+    high, low = rule_key_from_hashes(source_hash, target_hash, at.key_mask)
+    fetch(at.table, np.int64(low & table_mask(at.table.rows)))
     rule = work.rule[number]
     rule["source_hash"] = source_hash
     rule["target_hash"] = target_hash
     rule["key_high"] = high
     rule["key_low"] = low
-    rule["size"] = size_of(work.summary, v)
+    rule["size"] = summary_size(work.summary, v)
     return number
 
 
@@ -376,7 +376,7 @@ def score(rules, size, at):
 @njit_inline
 def _number_rule(v, epoch, at):
     """Store the local number of the rule summarized at v."""
-    at.work.summary[v]["rule"] = number_of(v, at)
+    at.work.summary[v]["rule"] = assign_number(v, at)
     at.work.summary[v]["rule_made"] = epoch
 
 
@@ -454,7 +454,7 @@ def list_rules(v, at):
     depth = 1
     while depth > 0:
         x = np.int64(work.walk[depth - 1])
-        first, last = tails_of(x, at.pair)
+        first, last = tail_range(x, at.pair)
         above = depth
         for i in range(first, last):
             t = at.pair.tails[i]
@@ -469,7 +469,7 @@ def list_rules(v, at):
 @njit_inline
 def list_below(v, at):
     """Ensure that the tails of v's current edge are summarized and the rules below them are listed."""
-    first, last = tails_of(v, at.pair)
+    first, last = tail_range(v, at.pair)
     for i in range(first, last):
         t = at.pair.tails[i]
         if at.work.summary[t]["list_made"] != np.uint32(at.work.registers[0]["epoch"]):
@@ -477,7 +477,7 @@ def list_below(v, at):
 
 
 @njit_inline
-def rules_from(v, top, rules, at):
+def write_rules(v, top, rules, at):
     """Write `top` and the listed rules of all cut nodes strictly below v to `rules`, top-down in source order.
 
     Returns the number of rules and the density factor: the product, over the nodes strictly below v, of the number of
@@ -486,7 +486,7 @@ def rules_from(v, top, rules, at):
     rules[0] = top
     size = 1
     factor = Scaled(1.0, 0)
-    first, last = tails_of(v, at.pair)
+    first, last = tail_range(v, at.pair)
     for i in range(first, last):
         t = at.pair.tails[i]
         factor = scaled_down(times(factor, _options_below(t, at.work)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import prefetch, take_turn
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import mask_of
+from hierogram.samplers.compiled.probing import table_mask
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
@@ -24,7 +24,7 @@ from hierogram.samplers.counts.table import (
     KEY_LOW,
     SIZE,
     TOKENS,
-    RuleTable,
+    CountTable,
     add,
     empty_table,
     fetch,
@@ -121,7 +121,7 @@ class SweepPlan(NamedTuple):
     (0: skip the pair). `powers` float64[P] is the power 1/T of each pair's conditionals; float64[0] if all are 1.
     Without `density`, options lack the density factor and the sampler has the wrong target [CFGŠ14 §4.3]. `averaged`
     bool[P] selects the pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0] selects
-    none. If `leaving`, draws tend to leave the current values.
+    none. If `avoid_current`, draws tend to leave the current values.
     """
 
     sweeps: NDArray[np.int64]
@@ -129,7 +129,7 @@ class SweepPlan(NamedTuple):
     powers: NDArray[np.float64] = NO_POWERS
     density: bool = True
     averaged: NDArray[np.bool_] = NOT_AVERAGED
-    leaving: bool = False
+    avoid_current: bool = False
 
 
 @njit_inline
@@ -144,7 +144,7 @@ def resampling(batch, state, p, table, model, work, plan):
     power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
         view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density,
-        plan.leaving,
+        plan.avoid_current,
     )  # fmt: skip
 
 
@@ -195,15 +195,15 @@ def merge(changes, table, model):
     sound = True
     for k in range(len(changes)):
         if k + _AHEAD < len(changes):
-            fetch(table, np.int64(changes[k + _AHEAD, KEY_LOW] & mask_of(table.rows)))
+            fetch(table, np.int64(changes[k + _AHEAD, KEY_LOW] & table_mask(table.rows)))
         change = np.int64(changes[k, COUNT])
         sound &= add(table, model, changes[k, KEY_HIGH], changes[k, KEY_LOW], changes[k, SIZE], change)
     return sound
 
 
 _STAMPS = 1 << 31
-_PAIRS_A_CALL = 1024
-_FEWEST_PAIRS = 1024
+_PAIRS_PER_CALL = 1024
+_MIN_PAIRS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +216,12 @@ class Blocks:
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
         """Return blocks whose rounds cover about 1/16 of the pairs; None (sequential) for small batches."""
-        if pairs < _FEWEST_PAIRS:
+        if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // 1024), 64)
 
 
-_ONE_AT_A_TIME = Blocks(_PAIRS_A_CALL, 1)
+_ONE_AT_PER_TIME = Blocks(_PAIRS_PER_CALL, 1)
 """Pairs per kernel call in sequential mode, in which each pair sees the changes of the previous pairs."""
 _BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
@@ -230,7 +230,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 """Function that maps a task over the workers: `map` or an executor's `map`."""
 
 
-def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -> None:
+def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
     """Add the changes of a round to a table with enough room. Raises `CountsError` if a count falls below zero."""
     if not merge(changes, table, model):
         raise CountsError(_BELOW_ZERO)
@@ -281,7 +281,7 @@ class PhraseKernel:
     @property
     def pairs_a_round(self) -> int:
         """Number of pairs per round, that is, between two updates of the shared table."""
-        blocks = self.blocks or _ONE_AT_A_TIME
+        blocks = self.blocks or _ONE_AT_PER_TIME
         return blocks.pairs_a_block * blocks.blocks_a_round
 
     def begin(self) -> None:
@@ -297,7 +297,7 @@ class PhraseKernel:
         falls below zero.
         """
         start, end = pairs
-        blocks = self.blocks or _ONE_AT_A_TIME
+        blocks = self.blocks or _ONE_AT_PER_TIME
         round_ = Round(key, start, end, blocks.pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
         derivations, table, averages = state
 
@@ -318,7 +318,7 @@ class PhraseKernel:
         """Return the statistics of the current sweep, summed over workers."""
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
-    def compile_merging(self, table: RuleTable) -> None:
+    def compile_merging(self, table: CountTable) -> None:
         """Compile the merge step by merging an empty list of changes."""
         if self.blocks is not None:
             merge_changes(np.zeros((0, 4), np.uint64), table, self.model)

@@ -10,12 +10,18 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.counts.chain import ChainState, CountsError
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import RuleTable, add, look_up, with_room
+from hierogram.samplers.counts.table import CountTable, add, look_up, with_room
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import tails_of, view_pair
-from hierogram.samplers.forests.fragments import compose, key_of, size_of, source_terminals_of, target_terminals_of
+from hierogram.samplers.forests.forest import tail_range, view_pair
+from hierogram.samplers.forests.fragments import (
+    compose,
+    source_terminals_of,
+    summary_key,
+    summary_size,
+    target_terminals_of,
+)
 from hierogram.samplers.forests.walk import WalkSpace, make_summary, walk_space
-from hierogram.samplers.grammar.numbers import MOST_TYPE_MOVES
+from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
 """Offset of the random streams of moves: they belong to pair number `PIVOTS` + number of the batch's first pair."""
@@ -43,10 +49,10 @@ class SiteSpace(NamedTuple):
 
 @njit_inline
 def _note_rule(v, which, key_mask, space):
-    high, low = key_of(space.walk.summary, v, key_mask)
+    high, low = summary_key(space.walk.summary, v, key_mask)
     space.keys[which, 0] = high
     space.keys[which, 1] = low
-    space.sizes[which] = size_of(space.walk.summary, v)
+    space.sizes[which] = summary_size(space.walk.summary, v)
 
 
 @njit_inline
@@ -75,7 +81,7 @@ def _note_rules(v, head, view, key_mask, space):
 
 
 @njit_inline
-def _type_of(space):
+def _site_type(space):
     """Return the type, a nonzero hash of the three stored rules."""
     value = np.uint64(0)
     for which in range(3):
@@ -106,10 +112,10 @@ def _note_pair(pair, wanted, batch, state, sites, space):
             sites.heads[first + v] = head
             if view.node[v]["free"]:
                 _note_rules(v, head - first, view, batch.words.key_mask, space)
-                sites.types[first + v] = _type_of(space)
+                sites.types[first + v] = _site_type(space)
                 if v == wanted:
                     return
-        tail, last = tails_of(v, view)
+        tail, last = tail_range(v, view)
         while tail < last:
             t = np.int64(view.tails[tail])
             work.stack[depth] = t
@@ -144,7 +150,7 @@ class TypeInfo(NamedTuple):
     pivots: int
     moves: int
     changed: int
-    taken_back: int
+    reverted: int
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
@@ -214,7 +220,7 @@ class TypeSampler:
         self._note(derivations, np.arange(self._batch.size))
         found = np.zeros(4, np.int64)
         for pivot in range(pivots if len(self._free) else 0):
-            draws = _Draws(key, int(self._batch.pairs[0]), number * MOST_TYPE_MOVES + pivot)
+            draws = _Draws(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
             node = int(self._free[int(draws.uniform() * len(self._free))])
             table = with_room(table, 3)
             found += self._move(node, draws, derivations, table)
@@ -247,7 +253,7 @@ class TypeSampler:
         self._note(derivations, np.array([pair]))
         return rules
 
-    def _move(self, pivot: int, draws: _Draws, derivations: State, table: RuleTable) -> NDArray[np.int64]:
+    def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> NDArray[np.int64]:
         """Run one move and return its statistics in the order of `TypeInfo`."""
         if self._sites.types[pivot] == 0:
             return np.zeros(4, np.int64)
@@ -270,7 +276,7 @@ class TypeSampler:
         self._count(rules, int(after.sum()) - int(before.sum()), table)
         return np.array([1, 1, changed, 0])
 
-    def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: RuleTable) -> NDArray[np.uint8]:
+    def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable) -> NDArray[np.uint8]:
         """Draw the number of split sites, then the sites, and return the new cuts."""
         sites, split = len(before), int(before.sum())
         own = np.array([sites - split, split, split])
@@ -287,7 +293,7 @@ class TypeSampler:
                 left -= 1
         return after
 
-    def _count(self, rules: SiteRules, more_split: int, table: RuleTable) -> None:
+    def _count(self, rules: SiteRules, more_split: int, table: CountTable) -> None:
         sound = True
         for which, change in ((JOINED, -more_split), (UPPER, more_split), (LOWER, more_split)):
             if change:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import label_of, tails_of
+from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
 _KNOWN_COUNTS = 1 << 10
@@ -85,7 +85,7 @@ class TreeState(NamedTuple):
     """Derivations of a treebank, counts of their fragments, and the processes of the labels."""
 
     derivations: State
-    table: RuleTable
+    table: CountTable
     labels: LabelProcesses
 
 
@@ -159,10 +159,10 @@ def log_base(v, at):
     """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `at.space.below`."""
     view, model, labels = at.tree, at.model, at.model.labels
     total = model.log_expansion[model.edge_offset[at.first_node + v] + np.int64(view.edge[v])]
-    first, last = tails_of(v, view)
+    first, last = tail_range(v, view)
     for i in range(first, last):
         t = view.tails[i]
-        label = label_of(t, view)
+        label = node_label(t, view)
         if view.cut[t]:
             total += labels.log_stopped[label]
         else:

@@ -17,10 +17,10 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.compiled.variates import draw_beta, draw_normal
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
-from hierogram.samplers.counts.table import COUNT, RuleTable, add, empty_table, find, with_room
+from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.batch import Batch, State, initial_state
-from hierogram.samplers.forests.forest import PairView, label_of, push_tails, tails_of, view_pair
-from hierogram.samplers.forests.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
+from hierogram.samplers.forests.forest import PairView, node_label, push_tails, tail_range, view_pair
+from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, make_summaries, summary_key
 from hierogram.samplers.grammar.settings import JOINED
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState, log_base, set_label
@@ -71,7 +71,7 @@ class TreeResampling(NamedTuple):
 
     tree: PairView
     first_node: int
-    table: RuleTable
+    table: CountTable
     model: TreeModel
     space: TreeSpace
     key_mask: np.uint64
@@ -92,7 +92,7 @@ def tree_space(batch: Batch) -> TreeSpace:
         option=np.zeros(nodes + 1, FRAGMENT),
         subtree=np.zeros(nodes, np.int32),
         stack=np.zeros(nodes + 1, np.int32),
-        powers=powers_of_base(batch.longest_rule + 2),
+        powers=base_powers(batch.longest_rule + 2),
         scratch=np.zeros((2, nodes + 1), np.int64),
         weight=np.zeros(batch.most_options),
         statistics=np.zeros(1, STATISTICS),
@@ -146,7 +146,7 @@ def lay_out(at):
 
 
 @njit_inline
-def head_of(v, at):
+def find_head(v, at):
     """Return the root of the fragment that contains v inside or at its frontier. v must not be the tree's root."""
     x = np.int64(at.space.parent[v])
     while at.tree.cut[x] == 0:
@@ -172,8 +172,8 @@ def count_tree(at, change):
     for k in range(size):
         v = np.int64(space.order[k])
         if v == root or view.cut[v]:
-            high, low = key_of(space.summary, v, at.key_mask)
-            sound &= add(at.table, at.model, high, low, np.uint64(label_of(v, view)), change)
+            high, low = summary_key(space.summary, v, at.key_mask)
+            sound &= add(at.table, at.model, high, low, np.uint64(node_label(v, view)), change)
     return sound
 
 
@@ -191,10 +191,10 @@ def add_option(size, at, change):
 def _enter_fragment(k, v, at):
     """Store the fragment summarized at v as fragment k of the option."""
     fragment = at.space.option[k]
-    high, low = key_of(at.space.summary, v, at.key_mask)
+    high, low = summary_key(at.space.summary, v, at.key_mask)
     fragment["high"] = high
     fragment["low"] = low
-    fragment["label"] = np.uint64(label_of(v, at.tree))
+    fragment["label"] = np.uint64(node_label(v, at.tree))
     fragment["log_base"] = at.space.below[v]
 
 
@@ -215,7 +215,7 @@ def list_option(v, head, at):
         done += 1
         if x != v:
             log_factor += math.log(np.float64(np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])))
-        first, last = tails_of(x, view)
+        first, last = tail_range(x, view)
         for i in range(first, last):
             space.subtree[size] = view.tails[i]
             size += 1
@@ -266,12 +266,12 @@ class Fragment(NamedTuple):
 
 @njit_inline
 def _fragment_at(v, at):
-    high, low = key_of(at.space.summary, v, at.key_mask)
-    return Fragment(high, low, label_of(v, at.tree), at.space.below[v])
+    high, low = summary_key(at.space.summary, v, at.key_mask)
+    return Fragment(high, low, node_label(v, at.tree), at.space.below[v])
 
 
 @njit_inline
-def _count_of(fragment, table):
+def _fragment_count(fragment, table):
     return np.int64(table.rows[find(table.rows, fragment.high, fragment.low), COUNT])
 
 
@@ -302,10 +302,10 @@ def _log_odds(joined, upper, lower, present, at):
     """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
     labels, table = at.model.labels, at.table
     same = 1 if upper.low == lower.low and upper.high == lower.high else 0
-    joined_count = _count_of(joined, table) - (1 - present)
-    upper_count = _count_of(upper, table) - present * (1 + same)
+    joined_count = _fragment_count(joined, table) - (1 - present)
+    upper_count = _fragment_count(upper, table) - present * (1 + same)
     # The upper fragment is drawn first, so the lower one's counts include it.
-    lower_count = _count_of(lower, table) - present
+    lower_count = _fragment_count(lower, table) - present
     lower_tokens = np.int64(table.by_length[lower.label]["tokens"]) - present
     if present == 0:
         lower_count += same
@@ -324,7 +324,7 @@ def sample_cut(v, u, temperature, at):
     """
     view, space = at.tree, at.space
     present = np.int64(view.cut[v])
-    head = head_of(v, at)
+    head = find_head(v, at)
     now = _fragment_at(head, at)
     view.cut[v] = 1 - present
     steps = _sum_up_to(v, head, at)
@@ -375,7 +375,7 @@ def sample_edge(v, u, temperature, at):
     view, space = at.tree, at.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
-    head = v if view.cut[v] else head_of(v, at)
+    head = v if view.cut[v] else find_head(v, at)
     size, _ = list_option(v, head, at)
     sound = add_option(size, at, -1)
     for j in range(edges):
@@ -432,7 +432,7 @@ def sweep_tree(at, random, temperature):
 PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
 PROPOSAL_VARIANCE = 0.3
-LEAST_STRENGTH = 1e-200
+MIN_STRENGTH = 1e-200
 """Minimum strength. Proposals below it are rejected."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
@@ -467,10 +467,10 @@ def _add_decisions(v, at, tables, draws):
     depth = 1
     while depth > 0:
         depth -= 1
-        first, last = tails_of(np.int64(stack[depth]), view)
+        first, last = tail_range(np.int64(stack[depth]), view)
         for i in range(first, last):
             t = view.tails[i]
-            label = label_of(t, view)
+            label = node_label(t, view)
             if view.cut[t]:
                 draws.stopped[label] += tables
             else:
@@ -509,12 +509,12 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             v = np.int64(space.order[k])
             if v != root and view.cut[v] == 0:
                 continue
-            high, low = key_of(space.summary, v, at.key_mask)
+            high, low = summary_key(space.summary, v, at.key_mask)
             row = find(table.rows, high, low)
             if seen[row]:
                 continue
             seen[row] = 1
-            c = label_of(v, view)
+            c = node_label(v, view)
             n = np.int64(table.rows[row, COUNT])
             fragments.label[size] = c
             fragments.uses[size] = n
@@ -576,7 +576,7 @@ def _move_strengths(key, sweep, grouped, labels, variance):
         now = labels.log_strength[c]
         new = now + math.sqrt(variance) * noise
         random = advance(random)
-        if new < math.log(LEAST_STRENGTH):
+        if new < math.log(MIN_STRENGTH):
             continue
         # Random walk on ln α: the prior density of ln α is the density of α times α.
         ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
@@ -620,8 +620,8 @@ def _log_likelihood(grouped, labels):
     return total
 
 
-_TREES_A_CALL = 64
-_ROOM_A_NODE = 3
+_TREES_PER_CALL = 64
+_ROOM_PER_NODE = 3
 
 
 class TreePlan(NamedTuple):
@@ -673,8 +673,8 @@ class TreeKernel:
         table = empty_table(len(labels.strength))
         state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
         model = self._model_of(state)
-        for first in range(0, self.batch.size, _TREES_A_CALL):
-            last = min(first + _TREES_A_CALL, self.batch.size)
+        for first in range(0, self.batch.size, _TREES_PER_CALL):
+            last = min(first + _TREES_PER_CALL, self.batch.size)
             new = int(self.batch.derivation_rules[last] - self.batch.derivation_rules[first])
             state = state._replace(table=with_room(state.table, new))
             _count(first, last, self.batch, state, model, self.space, 1)
@@ -700,8 +700,8 @@ class TreeKernel:
         """Like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
         model = self._model_of(state)
-        for first in range(0, self.batch.size, _TREES_A_CALL):
-            last = min(first + _TREES_A_CALL, self.batch.size)
+        for first in range(0, self.batch.size, _TREES_PER_CALL):
+            last = min(first + _TREES_PER_CALL, self.batch.size)
             # A cut change adds up to two fragments, an edge change up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
@@ -731,4 +731,4 @@ def _room(batch: Batch, first: int, last: int) -> int:
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1
     below = nodes["level"].astype(np.int64)
-    return int(_ROOM_A_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())
+    return int(_ROOM_PER_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())

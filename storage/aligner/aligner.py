@@ -11,7 +11,7 @@ from hierogram.storage.database.claims import Leases
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.loading import (
     Row,
-    rows_of,
+    read_rows,
     staged_alignments,
     staged_ids,
     staged_jumps,
@@ -19,11 +19,11 @@ from hierogram.storage.database.loading import (
     staged_links,
     staged_word_counts,
 )
-from hierogram.storage.database.transactions import Writing
-from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
+from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.exceptions import CountError, PairChangedError, PairMissingError
 from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.pairs.damaged import is_sound
-from hierogram.storage.pairs.pairs import IDS_A_QUERY
+from hierogram.storage.pairs.pairs import IDS_PER_QUERY
 from hierogram.storage.records import (
     ALIGNER,
     GIVEN,
@@ -32,11 +32,11 @@ from hierogram.storage.records import (
     WAITING,
     AlignerChange,
     AlignerCounts,
-    AnsweringCounts,
     LinkRow,
     PairSize,
     PairUpdates,
     RuleDeltas,
+    TextAlignerCounts,
     WordCounts,
 )
 from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
@@ -47,7 +47,7 @@ _WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
 _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
-NamesOfSides = tuple[Collection[str], Collection[str]]
+SideNames = tuple[Collection[str], Collection[str]]
 """Names of source and target words, or of stems; the empty word has a name as well."""
 
 JumpRows = list[tuple[str, int, int]]
@@ -63,7 +63,7 @@ class Alignments(Leases):
         """Store alignments, links, changes of the counts, and new derivations with their rule deltas, or nothing.
 
         Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
-        `PairMovedError` if another process has aligned a pair.
+        `PairChangedError` if another process has aligned a pair.
         """
         from hierogram.storage.grammar.commits import save_derivations
 
@@ -74,26 +74,26 @@ class Alignments(Leases):
                 transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in updates.ids.tolist()))
                 count_restarts(transaction)
 
-    def aligner_counts(self, *names: NamesOfSides) -> AlignerCounts:
+    def aligner_counts(self, *names: SideNames) -> AlignerCounts:
         """Return the counts of these names, within each lot, and of all jumps."""
         with self._reading() as connection:
             return aligner_counts(connection, names)
 
-    def answering(
+    def text_aligner_counts(
         self,
-        names: Sequence[NamesOfSides],
+        names: Sequence[SideNames],
         texts: Sequence[tuple[str, str]],
-        before: AnsweringCounts | None = None,
-    ) -> AnsweringCounts:
+        before: TextAlignerCounts | None = None,
+    ) -> TextAlignerCounts:
         """Return the counts that aligning these texts needs, and human links of stored pairs with the same texts.
 
         All are read from one state of the store. `before` is the previous result: if the store has not changed since,
         its jumps are reused.
         """
         with self._reading() as connection:
-            [(position, *vocabulary, someone_says)] = rows_of(connection, _OF_STATE)
+            [(position, *vocabulary, someone_says)] = read_rows(connection, _OF_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
-            return AnsweringCounts(
+            return TextAlignerCounts(
                 position,
                 aligner_counts(connection, names, jumps),
                 (vocabulary[0], vocabulary[1]),
@@ -134,11 +134,11 @@ class Alignments(Leases):
         """Return the links of those pairs that the aligner has links of, ordered by id."""
         wanted, rows = sorted(ids), list[LinkRow]()
         with self._reading() as connection:
-            for start in range(0, len(wanted), IDS_A_QUERY):
+            for start in range(0, len(wanted), IDS_PER_QUERY):
                 statement = (
                     link_rows()
                     .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                    .where(pair_links.c.pair_id.in_(wanted[start : start + IDS_A_QUERY]))
+                    .where(pair_links.c.pair_id.in_(wanted[start : start + IDS_PER_QUERY]))
                     .order_by(pair_links.c.pair_id)
                 )
                 rows += [LinkRow._make(row) for row in connection.execute(statement)]
@@ -165,36 +165,36 @@ class Alignments(Leases):
             return [LinkRow._make(row) for row in connection.execute(statement)]
 
 
-def change_alignments(writing: Writing, change: AlignerChange) -> None:
+def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
     """Store alignments, links and the changes of the counts.
 
-    Raises `PairMissingError`, `PairMovedError` if the aligner has sampled a pair since it was read, and `CountError` if
-    a count would become negative.
+    Raises `PairMissingError`, `PairChangedError` if the aligner has sampled a pair since it was read, and `CountError`
+    if a count would become negative.
     """
-    _set_alignments(writing, change)
-    _set_links(writing, change)
+    _set_alignments(transaction, change)
+    _set_links(transaction, change)
     if change.given:
         lines = [{"pair": row.id, "line": row.alignment} for row in change.given]
-        writing.connection.execute(text("UPDATE sentence_pairs SET alignment = :line WHERE id = :pair"), lines)
-    finish_corrections(writing, change.corrected)
-    add_aligner_counts(writing, change)
+        transaction.connection.execute(text("UPDATE sentence_pairs SET alignment = :line WHERE id = :pair"), lines)
+    finish_corrections(transaction, change.corrected)
+    add_aligner_counts(transaction, change)
 
 
-def add_aligner_counts(writing: Writing, change: AlignerChange) -> None:
+def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
     """Add to the aligner's counts; raises `CountError` if one would become negative."""
     for (table, keys, counts), staged, rows in (
         (_LEXICON, staged_lexicon, change.lexicon),
         (_WORDS, staged_word_counts, change.words),
         (_JUMPS, staged_jumps, change.jumps),
     ):
-        _add(writing, table, keys, counts, staged, rows)
+        _add(transaction, table, keys, counts, staged, rows)
 
 
-def _set_alignments(writing: Writing, change: AlignerChange) -> None:
+def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
     if not change.alignments:
         return
-    connection, totals = writing.connection, writing.state
-    writing.loader.stage(staged_alignments, change.alignments)
+    connection, totals = transaction.connection, transaction.state
+    transaction.loader.stage(staged_alignments, change.alignments)
     found = staged_alignments.join(sentence_pairs, sentence_pairs.c.id == staged_alignments.c.pair_id)
     by_state = select(sentence_pairs.c.state, func.count()).select_from(found).group_by(sentence_pairs.c.state)
     states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
@@ -213,11 +213,11 @@ def _set_alignments(writing: Writing, change: AlignerChange) -> None:
         )
 
 
-def _set_links(writing: Writing, change: AlignerChange) -> None:
-    connection = writing.connection
+def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
+    connection = transaction.connection
     if change.links:
-        writing.loader.stage(staged_links, change.links)
-        _refuse_moved(connection, len(change.links))
+        transaction.loader.stage(staged_links, change.links)
+        _check_not_resampled(connection, len(change.links))
         connection.execute(
             text(
                 "INSERT INTO pair_links (pair_id, forward, backward, sweep)"
@@ -227,11 +227,11 @@ def _set_links(writing: Writing, change: AlignerChange) -> None:
             )
         )
     if change.withdrawn:
-        writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in change.withdrawn))
+        transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in change.withdrawn))
         connection.execute(text("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)"))
 
 
-def _refuse_moved(connection: Connection, expected: int) -> None:
+def _check_not_resampled(connection: Connection, expected: int) -> None:
     here = staged_links.c
     joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == here.pair_id)
     if connection.scalar(select(func.count()).select_from(joined)) != expected:
@@ -243,21 +243,26 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
         .limit(1)
     )
     if moved is not None:
-        raise PairMovedError(
+        raise PairChangedError(
             f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
         )
 
 
 def _add(
-    writing: Writing, table: str, keys: Sequence[str], counts: Sequence[str], staged: Table, rows: Sequence[Row]
+    transaction: WriteTransaction,
+    table: str,
+    keys: Sequence[str],
+    counts: Sequence[str],
+    staged: Table,
+    rows: Sequence[Row],
 ) -> None:
     """Add to a table of counts and delete rows whose counts are all 0."""
     if not rows:
         return
-    writing.loader.stage(staged, rows)
+    transaction.loader.stage(staged, rows)
     names = ", ".join((*keys, *counts))
     added = ", ".join(f"{count} = {table}.{count} + excluded.{count}" for count in counts)
-    writing.connection.execute(
+    transaction.connection.execute(
         text(
             f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged.name} WHERE true ORDER BY {', '.join(keys)}"
             f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
@@ -265,7 +270,7 @@ def _add(
     )
     same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
     negative = " OR ".join(f"t.{count} < 0" for count in counts)
-    wrong = writing.connection.execute(
+    wrong = transaction.connection.execute(
         text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {same} AND ({negative}) LIMIT 1")
     ).one_or_none()
     if wrong is not None:
@@ -274,7 +279,7 @@ def _add(
             "`hierogram verify`"
         )
     empty = " AND ".join(f"{count} = 0" for count in counts)
-    writing.connection.execute(
+    transaction.connection.execute(
         text(
             f"DELETE FROM {table} WHERE ({', '.join(keys)}) IN (SELECT {', '.join(keys)} FROM {staged.name})"
             f" AND {empty}"
@@ -293,7 +298,7 @@ _AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", 
 
 
 @lru_cache
-def _selects(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
+def _count_statements(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
     """Return the statements that find the counts of word pairs within each lot, and of words; cached."""
     pairs, words = [], []
     for lot in range(lots):
@@ -310,38 +315,38 @@ _OF_STATE = text(
 _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
-def every_aligner_count(connection: Connection) -> Iterator[AlignerCounts]:
+def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
     """Yield all counts of the aligner in parts."""
-    yield AlignerCounts([], [], rows_of(connection, _OF_JUMPS))
+    yield AlignerCounts([], [], read_rows(connection, _OF_JUMPS))
     for rows in connection.execute(text(_OF_PAIRS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
         yield AlignerCounts([(*row,) for row in rows], [], [])
     for rows in connection.execute(text(_OF_WORDS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
         yield AlignerCounts([], [WordCounts._make(row) for row in rows], [])
 
 
-def aligner_counts(
-    connection: Connection, names: Sequence[NamesOfSides], jumps: JumpRows | None = None
-) -> AlignerCounts:
+def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
     """Return the counts of these names, within each lot, and of all jumps, which are read unless given."""
-    found = AlignerCounts([], [], rows_of(connection, _OF_JUMPS) if jumps is None else jumps)
+    found = AlignerCounts([], [], read_rows(connection, _OF_JUMPS) if jumps is None else jumps)
     if names:
-        (lexicon, of_words), given = _asked(connection.dialect.name, names)
-        found.lexicon.extend(rows_of(connection, lexicon, given))
-        found.words.extend(map(WordCounts._make, rows_of(connection, of_words, given)))
+        (lexicon, of_words), given = _name_statements(connection.dialect.name, names)
+        found.lexicon.extend(read_rows(connection, lexicon, given))
+        found.words.extend(map(WordCounts._make, read_rows(connection, of_words, given)))
     return found
 
 
-def _asked(dialect: str, lots: Sequence[NamesOfSides]) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
+def _name_statements(
+    dialect: str, lots: Sequence[SideNames]
+) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
     """Return the statements that find the counts of names, and their parameters."""
     given: dict[str, object] = {}
     for lot, sides in enumerate(lots):
         for side, names in zip(("sources", "targets"), sides, strict=True):
             given[f"{side}_{lot}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
     if dialect != SQLITE:
-        return _selects(len(lots), _AMONG_ON_POSTGRES, "target"), given
+        return _count_statements(len(lots), _AMONG_ON_POSTGRES, "target"), given
     few = sum(len(sources) * len(targets) for sources, targets in lots) <= _FEW_PAIRS
     # The + keeps SQLite from using the index for each source word with each target word.
-    return _selects(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
+    return _count_statements(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
 
 
 def link_rows() -> Select[tuple[object, ...]]:

@@ -6,25 +6,25 @@ from functools import lru_cache
 from sqlalchemy import Connection, TextClause, delete, insert, select, text, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.storage.database.loading import rows_of
-from hierogram.storage.database.transactions import Access, Writing
+from hierogram.storage.database.loading import read_rows
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction
 from hierogram.storage.exceptions import HumanLinksError
 from hierogram.storage.pairs.damaged import is_sound
-from hierogram.storage.pairs.ingest import rows_of_links, text_digest
-from hierogram.storage.records import GIVEN, UNALIGNED, Correction
+from hierogram.storage.pairs.ingest import human_link_rows, text_digest
+from hierogram.storage.records import GIVEN, UNALIGNED, LinkCorrection
 from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
 
 Texts = tuple[str, str]
 
 
 @lru_cache
-def _of_texts(texts: int) -> TextClause:
+def _links_of_texts_statement(texts: int) -> TextClause:
     """Return the statement that finds pairs with human links by the digests of `texts` texts, newest first; cached."""
     places = ", ".join(f":d{n}" for n in range(texts))
     return text(f"SELECT digest, pair_id FROM corrections WHERE digest IN ({places}) ORDER BY pair_id DESC")
 
 
-class HumanLinks(Access):
+class HumanLinks(StoreAccess):
     """Links of pairs that people fix or forbid."""
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
@@ -33,8 +33,8 @@ class HumanLinks(Access):
         The process that writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError`
         if the links do not fit the pair.
         """
-        with self._writing() as writing:
-            connection = writing.connection
+        with self._writing() as transaction:
+            connection = transaction.connection
             columns = sentence_pairs.c
             pair = connection.execute(
                 select(
@@ -48,7 +48,7 @@ class HumanLinks(Access):
             if problem:
                 raise HumanLinksError(f"pair {pair_id}: {problem}: words are counted from 0")
             connection.execute(delete(human_links).where(human_links.c.pair_id == pair_id))
-            rows = rows_of_links(pair_id, links, origin)
+            rows = human_link_rows(pair_id, links, origin)
             if rows:
                 connection.execute(insert(human_links), rows)
             changed = connection.execute(
@@ -67,7 +67,7 @@ class HumanLinks(Access):
         with self._reading() as connection:
             return known_links(connection, ids)
 
-    def pending_corrections(self, limit: int) -> list[Correction]:
+    def pending_corrections(self, limit: int) -> list[LinkCorrection]:
         """Return pairs whose alignment does not follow their human links yet, ordered by id.
 
         Pairs that are set aside are left out.
@@ -84,9 +84,9 @@ class HumanLinks(Access):
                 .order_by(corrections.c.pair_id)
                 .limit(limit)
             )
-            return [Correction._make(row) for row in rows]
+            return [LinkCorrection._make(row) for row in rows]
 
-    def corrections_of(self, ids: Collection[int]) -> list[Correction]:
+    def corrections_by_pair(self, ids: Collection[int]) -> list[LinkCorrection]:
         """Return those of the pairs that have human links, or had them until now, ordered by id."""
         with self._reading() as connection:
             if not ids:
@@ -97,7 +97,7 @@ class HumanLinks(Access):
                 .where(corrections.c.pair_id.between(min(chosen), max(chosen)))
                 .order_by(corrections.c.pair_id)
             )
-            return [Correction._make(row) for row in rows if row.pair_id in chosen]
+            return [LinkCorrection._make(row) for row in rows if row.pair_id in chosen]
 
     def is_corrected(self, pair_id: int) -> bool:
         """Return whether the pair's alignment follows its human links."""
@@ -134,14 +134,18 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
-    found = rows_of(connection, _of_texts(len(digests)), {f"d{n}": digest for n, digest in enumerate(sorted(digests))})
+    found = read_rows(
+        connection,
+        _links_of_texts_statement(len(digests)),
+        {f"d{n}": digest for n, digest in enumerate(sorted(digests))},
+    )
     known = known_links(connection, {pair_id for _, pair_id in found})
     return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
 
 
-def finish_corrections(writing: Writing, corrected: Sequence[tuple[int, int]]) -> None:
+def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
     """Mark the pairs' alignments as following this version of their human links; delete empty corrections."""
-    connection = writing.connection
+    connection = transaction.connection
     for pair_id, asked in corrected:
         connection.execute(update(corrections).where(corrections.c.pair_id == pair_id).values(done=asked))
         left = select(human_links.c.pair_id).where(human_links.c.pair_id == pair_id).exists()

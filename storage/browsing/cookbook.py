@@ -5,12 +5,12 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.looking import neighbours, rivals
-from hierogram.storage.browsing.reader import Look, literal
-from hierogram.storage.browsing.search import Phrase, Used, most_used
-from hierogram.storage.browsing.words import common_words, telling_words
+from hierogram.storage.browsing.details import find_competing_rules, find_neighbors
+from hierogram.storage.browsing.reader import ReadTransaction, literal
+from hierogram.storage.browsing.search import Phrase, UsedRule, most_used_rules
+from hierogram.storage.browsing.words import characteristic_words, common_words
 from hierogram.storage.schema.catalog import relations
 
 
@@ -40,19 +40,19 @@ def described_relations() -> list[dict[str, Any]]:
     ]
 
 
-def cookbook_of(look: Look) -> list[Recipe]:
+def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:
     """Return the queries with words, rules and pairs of this store in place of the examples.
 
     The word is characteristic of the texts, the rules are the most used ones that contain it. Examples without a
     counterpart in the store stay.
     """
-    asked = look.asked
-    look.asked = []
+    asked = transaction.statements
+    transaction.statements = []
     try:
-        found = _examples_of(look)
+        found = _find_examples(transaction)
     finally:
-        look.asked = asked
-    notation = notation_of(look.settings().grammar)
+        transaction.statements = asked
+    notation = find_notation(transaction.settings().grammar)
     recipes = []
     for title, sql in cookbook():
         if TWO_SIDES not in notation.offers and any(example in sql for example in _OF_TWO_SIDES):
@@ -63,16 +63,16 @@ def cookbook_of(look: Look) -> list[Recipe]:
     return recipes
 
 
-def _examples_of(look: Look) -> dict[str, str]:
+def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
     """Return the replacement of each example, as written in the queries."""
-    notation = notation_of(look.settings().grammar)
-    frequent = [word for word, _ in common_words(look, SOURCE, _FREQUENT)]
-    telling = [word for word, _ in telling_words(look, _TELLING).get(SOURCE, [])]
+    notation = find_notation(transaction.settings().grammar)
+    frequent = [word for word, _ in common_words(transaction, SOURCE, _FREQUENT)]
+    telling = [word for word, _ in characteristic_words(transaction, _TELLING).get(SOURCE, [])]
     found: dict[str, str] = {}
-    rules: list[Used] = []
+    rules: list[UsedRule] = []
     word = ""
     for word in islice([*telling, *frequent], _TELLING):
-        if rules := most_used(look, Phrase((word,)), SOURCE, _RULES):
+        if rules := most_used_rules(transaction, Phrase((word,)), SOURCE, _RULES):
             break
     if rules:
         two_sides = TWO_SIDES in notation.offers
@@ -80,7 +80,7 @@ def _examples_of(look: Look) -> dict[str, str]:
             rule for rule in rules if " " in rule.source and all(isinstance(s, str) for s in parse_side(rule.source))
         ]
         rule = (longer or rules)[0] if two_sides else rules[0]
-        other = rivals(look, SOURCE, Phrase((word,)).side(), 1) if two_sides else []
+        other = find_competing_rules(transaction, SOURCE, Phrase((word,)).side(), 1) if two_sides else []
         rendering = other[0].other if other else rule.target
         target_words = [symbol for symbol in parse_side(rendering) if isinstance(symbol, str)] if two_sides else []
         found |= {
@@ -91,7 +91,7 @@ def _examples_of(look: Look) -> dict[str, str]:
             "'house'": literal(target_words[-1] if target_words else word),
         }
     for around in frequent if TWO_SIDES in notation.offers else []:
-        sides = (parse_side(rule.source) for rule in most_used(look, Phrase((around,)), SOURCE, _RULES))
+        sides = (parse_side(rule.source) for rule in most_used_rules(transaction, Phrase((around,)), SOURCE, _RULES))
         gapped = [side for side in sides if [type(symbol) for symbol in side] == [str, int, str]]
         if gapped:
             first, _, last = map(str, gapped[0])
@@ -102,7 +102,7 @@ def _examples_of(look: Look) -> dict[str, str]:
                 "'% ne %[X%,_]% pas %'": literal(f"% {first} %[X%,_]% {last} %"),
             }
             break
-    _, first_pair = neighbours(look, 0)
+    _, first_pair = find_neighbors(transaction, 0)
     return found if first_pair is None else found | {"pair_id = 1": f"pair_id = {first_pair}"}
 
 

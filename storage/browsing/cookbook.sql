@@ -137,7 +137,7 @@ SELECT source, target, count, expected_uses
 
 -- What share of the expected uses is not counted?
 SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
-       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
+       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS uncounted_share
   FROM store_state;
 
 -- Which rules lost the most on the last day with changes?

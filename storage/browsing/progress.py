@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.exports.exports import JOB_STATES, JobState, read_job_states
-from hierogram.storage.grammar.rules import status
+from hierogram.storage.grammar.rules import read_status
 from hierogram.storage.records import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
 
@@ -12,9 +12,9 @@ _REJECTED = 200
 _LATEST = 5_000
 
 
-def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
+def latest_rules(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the rules in use that were stored last, newest first, among the last few thousand."""
-    return look.records(
+    return transaction.records(
         f"""SELECT source, target, count AS uses
   FROM rules
  WHERE id > (SELECT last_rule_id FROM store_state) - {_LATEST} AND count > 0
@@ -24,27 +24,27 @@ def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def store_status(look: Look, url: str) -> StoreStatus:
+def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
     """Return the store's totals."""
-    return status(look.connection, url=url, schema=REVISIONS[-1])
+    return read_status(transaction.connection, url=url, schema=REVISIONS[-1])
 
 
-def not_counted(look: Look) -> float:
+def uncounted_share(transaction: ReadTransaction) -> float:
     """Return the share of all expected uses that belongs to rules too rare in a pair to be counted."""
-    row = look.row(
+    row = transaction.row(
         """SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
-       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS not_counted
+       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS uncounted_share
   FROM store_state"""
     )
     return float(row[0] or 0) if row else 0.0
 
 
-def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last sweeps, oldest first: place in the schedule, resampled pairs, log-likelihood (natural).
 
     At the beginning of a run it also returns the state before it.
     """
-    return look.records(
+    return transaction.records(
         """SELECT id, stage, pairs, log_likelihood,
        CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
        CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved,
@@ -56,9 +56,9 @@ def last_sweeps(look: Look, limit: int) -> list[dict[str, Any]]:
     )[::-1]
 
 
-def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_batches(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last inputs and their outcomes, newest first."""
-    return look.records(
+    return transaction.records(
         """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
        b.finished_at, b.error, b.notes
   FROM ingest_batches AS b
@@ -69,10 +69,10 @@ def last_batches(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the reasons of recently rejected lines, the most frequent first, each with an example."""
     together: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in look.records(
+    for row in transaction.records(
         """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines
  ORDER BY id DESC
@@ -85,14 +85,16 @@ def last_rejected(look: Look, limit: int) -> list[dict[str, Any]]:
     return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
 
 
-def first_damaged(look: Look, limit: int) -> list[dict[str, Any]]:
+def first_damaged(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the first pairs that are set aside, by id."""
-    return look.records("SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :most", most=limit)
+    return transaction.records(
+        "SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :most", most=limit
+    )
 
 
-def last_changes(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_changes(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last events on rules, newest first, among the last few thousand events."""
-    return look.records(
+    return transaction.records(
         f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, number
   FROM events
  WHERE id > (SELECT last_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
@@ -102,9 +104,9 @@ def last_changes(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def last_failed_files(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_failed_files(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last inputs of the spool that failed, newest first."""
-    return look.records(
+    return transaction.records(
         """SELECT at, corpus, file, path, reason
   FROM failed_files
  ORDER BY id DESC
@@ -113,9 +115,9 @@ def last_failed_files(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def open_deliveries(look: Look, limit: int) -> list[dict[str, Any]]:
+def open_deliveries(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last events for webhooks that have not been delivered, newest first."""
-    return look.records(
+    return transaction.records(
         """SELECT d.event_id, e.kind, d.state, d.attempts, d.status, d.error
   FROM webhook_deliveries AS d
   LEFT JOIN events AS e ON e.id = d.event_id
@@ -126,9 +128,9 @@ def open_deliveries(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
+def last_exports(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last exports, newest first."""
-    return look.records(
+    return transaction.records(
         """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
   FROM exports
  ORDER BY id DESC
@@ -137,12 +139,12 @@ def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def scheduled(look: Look) -> list[JobState]:
+def scheduled_jobs(transaction: ReadTransaction) -> list[JobState]:
     """Return the jobs of the export schedule with their runs, by the time of their next runs."""
-    look.asked.append(JOB_STATES)
-    return read_job_states(look.connection)
+    transaction.statements.append(JOB_STATES)
+    return read_job_states(transaction.connection)
 
 
-def corpus_names(look: Look) -> list[str]:
+def corpus_names(transaction: ReadTransaction) -> list[str]:
     """Return the names of all corpora in order."""
-    return [row[0] for row in look.rows("SELECT name FROM corpora ORDER BY name", False)]
+    return [row[0] for row in transaction.rows("SELECT name FROM corpora ORDER BY name", False)]

@@ -18,20 +18,20 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from hierogram.storage.database.connection import (
     POSTGRES,
-    failures_named,
+    convert_errors,
+    hide_password,
     make_engine,
     make_read_only_engine,
     parse_url,
-    shown_url,
 )
-from hierogram.storage.database.loading import rows_of
+from hierogram.storage.database.loading import read_rows
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.postgres import set_locally
-from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, too_slow
 from hierogram.storage.database.settings import read_settings
+from hierogram.storage.database.untrusted_sql import MAX_SQLITE_VALUE_LENGTH, allow_reading, time_limit_error
 from hierogram.storage.records import Settings
 
-_STEPS_A_LOOK = 20_000
+_STEPS_PER_CHECK = 20_000
 """Steps of SQLite's virtual machine between two checks of the time limit: well below a millisecond."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
@@ -52,7 +52,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     assert isinstance(connection, sqlite3.Connection)
     for pragma in ("query_only=ON", f"cache_size={-1024 * _CACHE_MB}", f"mmap_size={_MAPPED_BYTES}"):
         connection.execute(f"PRAGMA {pragma}").close()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SQLITE_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
     connection.set_authorizer(_authorize)
 
 
@@ -64,18 +64,18 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 
 @contextmanager
-def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
+def timed_reading(engine: Engine, seconds: float) -> Iterator[Connection]:
     """Yield a connection whose reads all see one state of the store, for up to `seconds`.
 
     Raises `SlowQueryError` if a statement runs longer, and `StoreUnavailableError`.
     """
     until = time.monotonic() + seconds
-    with failures_named(engine.url), engine.connect() as connection:
+    with convert_errors(engine.url), engine.connect() as connection:
         driver = connection.connection.driver_connection
         transaction = connection.begin()
         try:
             if isinstance(driver, sqlite3.Connection):
-                driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS_A_LOOK)
+                driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
             else:
                 # The best plan of a page's statement depends on its values.
                 timeout = str(max(1, round(seconds * 1000)))
@@ -85,7 +85,7 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
             cause = getattr(error, "orig", error)
             interrupted = isinstance(cause, sqlite3.OperationalError) and "interrupted" in str(cause)
             if interrupted or getattr(cause, "sqlstate", None) == "57014":
-                raise too_slow(seconds) from error
+                raise time_limit_error(seconds) from error
             raise
         finally:
             if isinstance(driver, sqlite3.Connection):
@@ -106,24 +106,24 @@ def literal(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
-def readable(statement: str, values: dict[str, Any]) -> str:
+def inline_parameters(statement: str, values: dict[str, Any]) -> str:
     """Return the statement with its parameters filled in, as a user would write it."""
     return _PARAMETER.sub(lambda found: literal(values[found[1]]), statement).strip()
 
 
-class Look:
-    """One state of a store; `asked` collects the statements worth showing, as users could write them."""
+class ReadTransaction:
+    """One state of a store; `statements` collects the statements worth showing, as users could write them."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.asked: list[str] = []
+        self.statements: list[str] = []
         self.postgres = connection.dialect.name == POSTGRES
 
     def rows(self, statement: str, shown: bool = True, /, **values: Value) -> list[tuple[Any, ...]]:
         """Return the rows of a statement with parameters `:name`. Unless `shown`, the statement is not recorded."""
         if shown:
-            self.asked.append(readable(statement, values))
-        return rows_of(self.connection, text(statement), values)
+            self.statements.append(inline_parameters(statement, values))
+        return read_rows(self.connection, text(statement), values)
 
     def row(self, statement: str, shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
         """Return the first row of a statement."""
@@ -132,7 +132,7 @@ class Look:
     def records(self, statement: str, shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
         """Return the rows of a statement as dictionaries by column name."""
         if shown:
-            self.asked.append(readable(statement, values))
+            self.statements.append(inline_parameters(statement, values))
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
 
     def settings(self) -> Settings:
@@ -149,7 +149,7 @@ class Reader(ExitStack):
     def __init__(self, url: URL | str) -> None:
         super().__init__()
         parsed = parse_url(url) if isinstance(url, str) else url
-        self.url = shown_url(parsed)
+        self.url = hide_password(parsed)
         self.engine = make_reading_engine(parsed)
         with ExitStack() as opened:
             opened.callback(self.engine.dispose)
@@ -158,7 +158,7 @@ class Reader(ExitStack):
             self.push(opened.pop_all())
 
     @contextmanager
-    def look(self, seconds: float = PAGE_SECONDS) -> Iterator[Look]:
+    def read(self, seconds: float = PAGE_SECONDS) -> Iterator[ReadTransaction]:
         """Open one state of the store; raises `SlowQueryError` after `seconds`."""
-        with looking(self.engine, seconds) as connection:
-            yield Look(connection)
+        with timed_reading(self.engine, seconds) as connection:
+            yield ReadTransaction(connection)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import escape_terminal
-from hierogram.storage.browsing.reader import Look, Value, readable
+from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
 from hierogram.storage.options import Option
-from hierogram.storage.pairs.vocabulary import KnownWord, folded, readings, spellings
+from hierogram.storage.pairs.vocabulary import KnownWord, fold, readings, spellings
 from hierogram.storage.records import RuleRow
 
 GAP = "_"
@@ -18,7 +18,7 @@ GAP = "_"
 A word of the same spelling is typed with a backslash.
 """
 
-MOST_WORDS = 20
+MAX_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Phrase:
 def read_phrase(typed: str) -> Phrase:
     """Parse a typed phrase; gaps at its ends and repeated gaps are dropped."""
     parts: list[str | None] = []
-    for piece in typed.split()[: 2 * MOST_WORDS]:
+    for piece in typed.split()[: 2 * MAX_WORDS]:
         if piece != GAP:
             parts.append(piece[1:] if piece in (f"\\{GAP}", f"\\\\{GAP}") else piece)
         elif parts and parts[-1] is not None:
@@ -88,10 +88,10 @@ PART, WHOLE = "part", "whole"
 MATCHES = {PART: "the side contains the phrase", WHOLE: "the side is exactly the phrase"}
 
 _WORD_ID = re.compile(r":(\w*word\d+)_id\b")
-_MOST_LABELS = 5_000
-_MOST_USES = 1 << 53
+_MAX_LABELS = 5_000
+_MAX_USES = 1 << 53
 
-MOST_RANKED = 2_000
+MAX_RANKED = 2_000
 """Number of matching rules, the most used ones, that are sorted by probability."""
 
 _COLUMNS = "id, source, target, count, expected_uses, expected_uses_variance, length, scope, nonterminals, hiero"
@@ -113,7 +113,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsedRule:
     """Rule by its sides, with its expected uses."""
 
     source: str
@@ -122,7 +122,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePosition:
     """End of a page of results.
 
     The last rule's probability (0 if results are not sorted by it), expected uses and id, and whether it contains the
@@ -135,7 +135,7 @@ class Place:
     near: bool = False
 
 
-class Answer(NamedTuple):
+class RulePage(NamedTuple):
     """Page of rules, and the start of the next page (None at the end).
 
     Rules that contain the phrase as typed come first, then those that contain one of its `readings`: the same words
@@ -144,23 +144,23 @@ class Answer(NamedTuple):
     """
 
     rules: list[RuleRow]
-    next: Place | None
+    next: PagePosition | None
     readings: tuple[Phrase, ...] = ()
     unknown: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     exact: bool = True
 
 
-Known = Mapping[str, Mapping[str, KnownWord]]
+WordsBySide = Mapping[str, Mapping[str, KnownWord]]
 """Known words by side."""
 
 
-def known_words(look: Look, words: Iterable[str]) -> Known:
+def known_words(transaction: ReadTransaction, words: Iterable[str]) -> WordsBySide:
     """Return those of a few hundred words that are in the vocabulary, by side."""
     names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
     if not names:
         return {}
-    found = look.rows(
+    found = transaction.rows(
         f"SELECT token, side, id, count FROM vocabulary WHERE token IN ({', '.join(f':{name}' for name in names)})",
         False,
         **names,
@@ -171,7 +171,7 @@ def known_words(look: Look, words: Iterable[str]) -> Known:
     return known
 
 
-def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
+def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
     """Return the side that contains all words of the phrase; of two, the one where its rarest word is more frequent.
 
     `phrases` has the phrase by side, since sides are segmented separately; the side that needs fewer parts is
@@ -180,10 +180,10 @@ def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
-    known = known_words(look, [word for phrase in phrases.values() for word in phrase.words])
+    known = known_words(transaction, [word for phrase in phrases.values() for word in phrase.words])
     if not any(all(word in known.get(side, {}) for word in phrase.words) for side, phrase in phrases.items()):
         known = {
-            side: {word: found[0] for word, found in _spelled(look, side, phrase.words).items() if found}
+            side: {word: found[0] for word, found in _find_spellings(transaction, side, phrase.words).items() if found}
             for side, phrase in phrases.items()
         }
 
@@ -194,23 +194,23 @@ def likely_side(look: Look, phrases: Mapping[str, Phrase]) -> str:
     return TARGET if rarest(TARGET) > rarest(SOURCE) else SOURCE
 
 
-def occurs_on(look: Look, side: str, phrase: Phrase) -> bool:
+def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bool:
     """Return whether pairs contain all words of the phrase on a side, in any spelling."""
-    return bool(phrase.words) and all(_spelled(look, side, phrase.words).values())
+    return bool(phrase.words) and all(_find_spellings(transaction, side, phrase.words).values())
 
 
-def _spelled(look: Look, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
+def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
     """Return the spellings of each word, the most likely first."""
-    return {word: spellings(look.connection, side, word) for word in words}
+    return {word: spellings(transaction.connection, side, word) for word in words}
 
 
-def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None) -> Answer:
+def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
     """Return a page of rules that have expected uses, contain the phrase on the query's side, and pass its filters.
 
     In a store of trees a phrase may contain labels: the first is that of the fragments' roots, others occur anywhere
     in them. `(NP` is always a label, `NP` is one if no pair contains such a word.
     """
-    asked = _Asked(look, phrase, query)
+    asked = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []
     if after is None or not after.near:
         rows = asked.page([phrase], None, after, query.limit + 1)
@@ -223,45 +223,45 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
     place = None
     if len(rows) > query.limit:
         last = rules[-1]
-        place = Place(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
-    return Answer(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
+        place = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
+    return RulePage(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
-def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
+def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
     """Return the most used rules that contain the phrase on a side, without probabilities, which take time."""
-    asked = _Asked(look, phrase, Query(side=side), spelled=False)
+    asked = _Search(transaction, phrase, Query(side=side), spelled=False)
     values: dict[str, Value] = {}
     conditions = asked.conditions(phrase, "", values)
     if conditions is None:
         return []
-    rows = _ask(
-        look,
+    rows = _run(
+        transaction,
         f"SELECT r.source, r.target, r.expected_uses\n  FROM {conditions}\n"
         " ORDER BY r.expected_uses DESC, r.id\n LIMIT :most",
         limit,
         values,
     )
-    return [Used(**row) for row in rows]
+    return [UsedRule(**row) for row in rows]
 
 
-class _Asked:
+class _Search:
     """State of a search: known words of the phrase on its side, labels, and readings."""
 
-    def __init__(self, look: Look, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
-        notation = notation_of(look.settings().grammar)
-        self.look, self.query = look, query
+    def __init__(self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
+        notation = find_notation(transaction.settings().grammar)
+        self.read, self.query = transaction, query
         self.two_sides = TWO_SIDES in notation.offers
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
-        self.known: dict[str, KnownWord] = dict(known_words(look, phrase.words).get(self.vocabulary, {}))
-        self._labels = _labels_of(look, phrase, self.known) if FRAGMENTS in notation.offers else {}
+        self.known: dict[str, KnownWord] = dict(known_words(transaction, phrase.words).get(self.vocabulary, {}))
+        self._labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.offers else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []
         self.unknown: tuple[str, ...] = ()
         if not spelled:
             return
-        found = _spelled(look, self.vocabulary, words)
+        found = _find_spellings(transaction, self.vocabulary, words)
         self.unknown = tuple(word for word in words if not found[word] and word not in self.known)
         choices = {word: [spelling.token for spelling in some] for word, some in found.items()}
         for reading in readings(choices):
@@ -279,7 +279,7 @@ class _Asked:
         return [word for word in phrase.words if word not in self._labels]
 
     def page(
-        self, wanted: Sequence[Phrase], but: Phrase | None, after: Place | None, most: int
+        self, wanted: Sequence[Phrase], but: Phrase | None, after: PagePosition | None, most: int
     ) -> list[dict[str, Any]]:
         """Return up to `most` rules after a place that contain one of the phrases `wanted` but not `but`."""
         values: dict[str, Value] = {}
@@ -292,20 +292,20 @@ class _Asked:
             ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {one}" for one in held)
             if (without := self.conditions(but, "but_", values)) is not None:
                 ids += f"\n    EXCEPT\n        SELECT r.id FROM {without}"
-            test = f"= ANY(ARRAY({ids}))" if self.look.postgres else f"IN ({ids})"
+            test = f"= ANY(ARRAY({ids}))" if self.read.postgres else f"IN ({ids})"
             conditions = f"rules AS r\n         WHERE r.id {test}"
         if self.query.order == USE:
             statement = _by_use(conditions, after, values)
         else:
             statement = _by_probability(conditions, self.query, self.side, after, values)
-        return _ask(self.look, statement, most, values)
+        return _run(self.read, statement, most, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
         """Return FROM and WHERE of the rules that contain the phrase; None if no rule can."""
         words = self.words_of(phrase)
         if not all(word in self.known for word in words) or not (words or self._labels):
             return None
-        postgres, query = self.look.postgres, self.query
+        postgres, query = self.read.postgres, self.query
         where: list[str] = []
         if query.match == WHOLE and self.two_sides and None not in phrase.parts:
             values[f"{prefix}side"] = phrase.side()
@@ -344,27 +344,27 @@ class _Asked:
         return f"{source}\n         WHERE {together}"
 
 
-def _labels_of(look: Look, phrase: Phrase, known: Mapping[str, KnownWord]) -> dict[str, str]:
+def _find_labels(transaction: ReadTransaction, phrase: Phrase, known: Mapping[str, KnownWord]) -> dict[str, str]:
     """Return the words of the phrase that are labels, `(NP` or unknown as words, with their names."""
     found = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
     others = [word for word in phrase.words if word not in found and word not in known]
     if others:
-        names = {folded(name): name for name in known_labels(look)}
-        found |= {word: names[folded(word)] for word in others if folded(word) in names}
+        names = {fold(name): name for name in known_labels(transaction)}
+        found |= {word: names[fold(word)] for word in others if fold(word) in names}
     return {word: found[word] for word in phrase.words if word in found}
 
 
-def known_labels(look: Look) -> list[str]:
+def known_labels(transaction: ReadTransaction) -> list[str]:
     """Return the labels of a store of trees in order, up to a page full."""
-    rows = look.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MOST_LABELS)
+    rows = transaction.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MAX_LABELS)
     return [row[0] for row in rows]
 
 
-def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
+def _run(transaction: ReadTransaction, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
     """Run a statement with word ids, for which Postgres knows row counts, and record it with words."""
-    found = look.records(statement, False, most=most, **values)
+    found = transaction.records(statement, False, most=most, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
-    look.asked.append(readable(named, {**values, "most": most}))
+    transaction.statements.append(inline_parameters(named, {**values, "most": most}))
     return found
 
 
@@ -372,7 +372,7 @@ def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     fewest = int(query.order == SURPRISE) if query.min_count is None else query.min_count
     found = ["r.expected_uses > 0"]
     if fewest:
-        values["fewest"] = min(fewest, _MOST_USES)
+        values["fewest"] = min(fewest, _MAX_USES)
         found = ["r.expected_uses >= :fewest"]
     if query.max_scope is not None:
         values["scope"] = query.max_scope
@@ -387,7 +387,7 @@ def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     return found
 
 
-def _by_use(conditions: str, after: Place | None, values: dict[str, Value]) -> str:
+def _by_use(conditions: str, after: PagePosition | None, values: dict[str, Value]) -> str:
     if after is not None:
         values |= {"last_uses": after.uses, "last_id": after.id}
         conditions += (
@@ -402,7 +402,9 @@ def _by_use(conditions: str, after: Place | None, values: dict[str, Value]) -> s
  ORDER BY f.expected_uses DESC, f.id"""
 
 
-def _by_probability(conditions: str, query: Query, side: str, after: Place | None, values: dict[str, Value]) -> str:
+def _by_probability(
+    conditions: str, query: Query, side: str, after: PagePosition | None, values: dict[str, Value]
+) -> str:
     order = f"p.p{' DESC' if query.order == PROBABILITY else ''}, p.expected_uses DESC, p.id"
     beyond = ""
     if after is not None:
@@ -417,7 +419,7 @@ def _by_probability(conditions: str, query: Query, side: str, after: Place | Non
         SELECT r.id, r.{side}, r.expected_uses
           FROM {conditions}
          ORDER BY r.expected_uses DESC, r.id
-         LIMIT {MOST_RANKED}),
+         LIMIT {MAX_RANKED}),
      sides AS MATERIALIZED ({_totals(side, "matched")}),
      best AS (
         SELECT p.id, p.p

@@ -7,21 +7,21 @@ from math import exp, log2, sqrt
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.browsing.looking import last_pair
-from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Used, known_words
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
+from hierogram.storage.browsing.details import last_pair
+from hierogram.storage.browsing.reader import ReadTransaction
+from hierogram.storage.browsing.search import UsedRule, known_words
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.records import PART_MARK, PairRow
 
 SAMPLED_PAIRS = 10_000
 """Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""
-_PAIRS_A_RENDERING = 500
-_MOST_COLLOCATES = 100
+_PAIRS_PER_RENDERING = 500
+_MAX_COLLOCATES = 100
 _FIRST_WORDS = 2_000
 _COMMON_SHARE = 0.6
 """Share of all tokens; the most frequent words that make it up are mostly function words [Luhn 1958]."""
-_WINDOWS, _PAIRS_A_WINDOW, _PAIRS_A_PASSAGE = 40, 50, 25
+_WINDOWS, _PAIRS_PER_WINDOW, _PAIRS_PER_PASSAGE = 40, 50, 25
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
 
@@ -34,7 +34,7 @@ class Collocate(NamedTuple):
     score: float
 
 
-class Share(NamedTuple):
+class CorpusMonth(NamedTuple):
     """Pairs of a corpus and a month (YYYY-MM), and pairs that contain the word; both estimated in a large store."""
 
     corpus: str
@@ -43,28 +43,30 @@ class Share(NamedTuple):
     holding: int
 
 
-def word_count(look: Look, side: str, token: str) -> int | None:
+def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
     """Return how often the word occurs in stored pairs; None if never.
 
     In a store of subword parts: the number of pairs, since the vocabulary contains parts.
     """
-    if look.settings().bpe_merges:
-        held = _held(look, side)
-        row = look.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=f" {token} ")
+    if transaction.settings().bpe_merges:
+        held = _contains_word_sql(transaction, side)
+        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=f" {token} ")
         return int(row[0]) or None if row else None
-    row = look.row(
+    row = transaction.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
     )  # fmt: skip
     return None if row is None else int(row[0])
 
 
-def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: int) -> list[Collocate]:
+def find_collocates(
+    transaction: ReadTransaction, side: str, token: str, rules: Sequence[UsedRule], limit: int
+) -> list[Collocate]:
     """Return words on the same side of these rules as the word, by logDice, the strongest first.
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) is the rules' expected uses and f(x), f(y) are counts
     in all pairs.
     """
-    notation = notation_of(look.settings().grammar)
+    notation = find_notation(transaction.settings().grammar)
     together: defaultdict[str, float] = defaultdict(float)
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
@@ -73,10 +75,10 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
                 # It does not begin a word of a store of subword parts.
                 continue
             together[word] += rule.expected_uses
-    chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
+    chosen = dict(nlargest(_MAX_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
         return []
-    counts = {word: known.count for word, known in known_words(look, [token, *chosen]).get(side, {}).items()}
+    counts = {word: known.count for word, known in known_words(transaction, [token, *chosen]).get(side, {}).items()}
     found = [
         Collocate(word, uses, 14 + log2(2 * uses / max(counts.get(token, 0) + counts.get(word, 0), 2 * uses)))
         for word, uses in chosen.items()
@@ -84,30 +86,30 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     return sorted(found, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
 
 
-class Spread(NamedTuple):
+class CorpusDistribution(NamedTuple):
     """Distribution of a word by corpus and month.
 
     `looked_at` is the number of pairs that were read; unless these are `every` pair, the `shares` are estimates.
     `holding` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
     """
 
-    shares: list[Share]
+    shares: list[CorpusMonth]
     looked_at: int
     every: bool
     holding: int
     error: float
 
 
-def dispersion(look: Look, side: str, token: str) -> Spread:
+def find_distribution(transaction: ReadTransaction, side: str, token: str) -> CorpusDistribution:
     """Return the distribution of a word, from all pairs of a small store or `SAMPLED_PAIRS` evenly spaced ones."""
-    state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
+    state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
     last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
     sampled = min(last, SAMPLED_PAIRS)
     month = (
-        "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if look.postgres else "strftime('%Y-%m', p.added_at)"
+        "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if transaction.postgres else "strftime('%Y-%m', p.added_at)"
     )  # fmt: skip
-    held = _held(look, side)
-    rows = look.rows(
+    held = _contains_word_sql(transaction, side)
+    rows = transaction.rows(
         f"""WITH RECURSIVE sampled(n) AS (
         SELECT CAST(0 AS BIGINT)
      UNION ALL
@@ -122,11 +124,11 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
         sampled=max(1, sampled),
         word=f" {token} ",
     )
-    shares = [Share(*row) for row in rows]
+    shares = [CorpusMonth(*row) for row in rows]
     looked_at, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
     if sampled == last or not looked_at:
-        return Spread(shares, looked_at, True, held_there, 0.0)
-    part, known = held_there / looked_at, _holding(look, side, token, last)
+        return CorpusDistribution(shares, looked_at, True, held_there, 0.0)
+    part, known = held_there / looked_at, _count_pairs_with(transaction, side, token, last)
     error = stored * sqrt(part * (1 - part) / looked_at * max(0.0, 1 - looked_at / max(stored, 1)))
     holding = round(part * stored) if known is None else known
     more_pairs, more_holding = stored / looked_at, holding / max(1, held_there)
@@ -135,70 +137,74 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
         for share in shares
         for pairs in [round(share.pairs * more_pairs)]
     ]
-    return Spread(estimated, looked_at, False, holding, 0.0 if known is not None else error)
+    return CorpusDistribution(estimated, looked_at, False, holding, 0.0 if known is not None else error)
 
 
-def _held(look: Look, side: str) -> str:
+def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
     """Return the SQL condition that a pair `p` contains the word `:word`, with a space at each end, on a side."""
-    text = f"' ' || {_text_of(look, side)} || ' '"
+    text = f"' ' || {_words_sql(transaction, side)} || ' '"
     # Not LIKE, which ignores case in SQLite.
     return f"replace({text}, :word, '') <> {text}"
 
 
-def _text_of(look: Look, side: str) -> str:
+def _words_sql(transaction: ReadTransaction, side: str) -> str:
     """Return SQL for the words of a side of a pair `p`, with parts joined."""
-    settings = look.settings()
-    column = side if side == SOURCE or len(notation_of(settings.grammar).pair_words) > 1 else SOURCE
+    settings = transaction.settings()
+    column = side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE
     return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.bpe_merges else f"p.{column}"
 
 
-def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
+def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_pair: int) -> int | None:
     """Return the number of pairs that contain a source word, from the word index; None without an index."""
-    if not _is_indexed(look, side):
+    if not _is_indexed(transaction, side):
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
 
-    row = look.row(
+    row = transaction.row(
         f"""WITH RECURSIVE blocks(block) AS (
         SELECT 0
      UNION ALL
         SELECT block + 1 FROM blocks WHERE block < {last_pair >> BLOCK_BITS})
 SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
   FROM blocks AS b
-  {"JOIN" if look.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
+  {"JOIN" if transaction.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
    AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')""",
         token=token,
     )
     return None if row is None else int(row[0])
 
 
-def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
+def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
     """Return the newest pairs that contain the word, newest first.
 
     Source sides of sentence pairs have a word index by blocks of pairs; otherwise the texts of the newest few thousand
     pairs are read.
     """
-    ids = _latest_by_index(look, token, limit) if _is_indexed(look, side) else _latest_by_text(look, side, token, limit)
-    return pairs_by_id(look.connection, ids)[::-1]
+    ids = (
+        _latest_by_index(transaction, token, limit)
+        if _is_indexed(transaction, side)
+        else _latest_by_text(transaction, side, token, limit)
+    )
+    return pairs_by_id(transaction.connection, ids)[::-1]
 
 
-def _is_indexed(look: Look, side: str) -> bool:
-    settings = look.settings()
-    return side == SOURCE and notation_of(settings.grammar).takes == PAIRS and not settings.bpe_merges
+def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
+    settings = transaction.settings()
+    return side == SOURCE and find_notation(settings.grammar).takes == PAIRS and not settings.bpe_merges
 
 
-def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
+def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
     # Other readers need no numpy.
-    from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
+    from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
 
-    rows = look.rows(
+    rows = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({last_pair(look) >> BLOCK_BITS} AS INTEGER)
+        SELECT CAST({last_pair(transaction) >> BLOCK_BITS} AS INTEGER)
      UNION ALL
         SELECT block - 1 FROM blocks WHERE block > 0)
 SELECT w.block, w.pairs
   FROM blocks AS b
-  {"JOIN" if look.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
+  {"JOIN" if transaction.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
    AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')
  ORDER BY w.block DESC
  LIMIT :most""",
@@ -208,18 +214,18 @@ SELECT w.block, w.pairs
     )
     found: list[int] = []
     for block, content in rows:
-        found += pairs_of(block, bytes(content))[::-1].tolist()
+        found += decode_pairs(block, bytes(content))[::-1].tolist()
         if len(found) >= limit:
             break
     return sorted(found[:limit])
 
 
-def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
-    held = _held(look, side)
-    last = last_pair(look)
+def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
+    held = _contains_word_sql(transaction, side)
+    last = last_pair(transaction)
     found: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
-        rows = look.rows(
+        rows = transaction.rows(
             f"SELECT p.id FROM sentence_pairs AS p WHERE p.id > :after AND p.id <= :last"
             f" AND {held} ORDER BY p.id DESC LIMIT :most",
             False,
@@ -234,16 +240,16 @@ def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
     return sorted(found)
 
 
-def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
+def uses_by_corpus(transaction: ReadTransaction, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return rule, corpus, and uses in the corpus's pairs, among the first pairs indexed for each rule."""
     if not rule_ids:
         return []
     first = "\n     UNION ALL\n".join(
         f"        SELECT * FROM (SELECT rule_id, pair_id, uses FROM rule_pairs WHERE rule_id = {int(rule)} "
-        f"ORDER BY pair_id LIMIT {_PAIRS_A_RENDERING}) AS u{n}"
+        f"ORDER BY pair_id LIMIT {_PAIRS_PER_RENDERING}) AS u{n}"
         for n, rule in enumerate(rule_ids)
     )
-    return look.rows(
+    return transaction.rows(
         f"""WITH users AS (
 {first})
 SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
@@ -255,17 +261,17 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
     )
 
 
-def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
+def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tuple[str, int]]:
     """Return frequent words of a side, among the first that were stored.
 
     Of some passages in a store of subword parts.
     """
-    if look.settings().bpe_merges:
+    if transaction.settings().bpe_merges:
         place = 1 + (side == TARGET)
-        counts = Counter(word for row in _passages(look) for word in row[place].split(" "))
+        counts = Counter(word for row in _passages(transaction) for word in row[place].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
     # Not by side: without statistics Postgres takes a value for a rare one, and would read all words.
-    rows = look.rows(
+    rows = transaction.rows(
         """SELECT token, count
   FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
  WHERE count > 0
@@ -278,22 +284,22 @@ def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
+def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, list[tuple[str, int]]]:
     """Return words of each side that are characteristic of the texts, with their counts in some passages.
 
     The most frequent words, three fifths of all tokens, are omitted [Luhn 1958]. Others are sorted by how much more
     they cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages of
     several pairs from all over the store. So no word list is needed.
     """
-    sides = notation_of(look.settings().grammar).pair_words
-    rows = _passages(look)
+    sides = find_notation(transaction.settings().grammar).pair_words
+    rows = _passages(transaction)
     found = {}
     for column, side in enumerate(sides, 1):
-        common = dict(_most_common(look, side))
+        common = dict(_most_common(transaction, side))
         together, passages = Counter[str](), Counter[str]()
         number = 0
-        for first in range(0, len(rows), _PAIRS_A_PASSAGE):
-            words = Counter(" ".join(row[column] for row in rows[first : first + _PAIRS_A_PASSAGE]).split(" "))
+        for first in range(0, len(rows), _PAIRS_PER_PASSAGE):
+            words = Counter(" ".join(row[column] for row in rows[first : first + _PAIRS_PER_PASSAGE]).split(" "))
             together.update(words)
             passages.update(words.keys())
             number += 1
@@ -307,22 +313,22 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-def _passages(look: Look) -> list[tuple[Any, ...]]:
+def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:
     """Return ids and texts of pairs in some passages from all over the store."""
-    last = last_pair(look)
-    step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
-    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
+    last = last_pair(transaction)
+    step = max(_PAIRS_PER_WINDOW, -(-last // _WINDOWS))
+    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_PER_WINDOW)]
     texts = "p.source, p.target"
-    if look.settings().bpe_merges:
-        texts = ", ".join(_text_of(look, side) for side in (SOURCE, TARGET))
-    return look.rows(
+    if transaction.settings().bpe_merges:
+        texts = ", ".join(_words_sql(transaction, side) for side in (SOURCE, TARGET))
+    return transaction.rows(
         f"SELECT p.id, {texts} FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))}) ORDER BY p.id", False
     )
 
 
-def _most_common(look: Look, side: str) -> list[tuple[str, int]]:
+def _most_common(transaction: ReadTransaction, side: str) -> list[tuple[str, int]]:
     """Return the most frequent words, among the first that were stored, that make up the common share of tokens."""
-    words = common_words(look, side, _FIRST_WORDS)
+    words = common_words(transaction, side, _FIRST_WORDS)
     rest = _COMMON_SHARE * sum(count for _, count in words)
     chosen = []
     for word, count in words:

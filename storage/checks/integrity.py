@@ -16,18 +16,18 @@ from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.checks.spill import SLICES, Spill, parts
+from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.settings import read_notation, read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.grammar.counts import IDS_A_RANGE, read_last_id, stored_rules
-from hierogram.storage.grammar.key_runs import differences, run_of, stored_runs
-from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
+from hierogram.storage.grammar.counts import IDS_PER_RANGE, read_last_id, stored_rules
+from hierogram.storage.grammar.key_runs import compare_runs, make_run, stored_runs
+from hierogram.storage.grammar.rule_words import RuleWords, distinct, is_indexed_by_words
 from hierogram.storage.options import OptionError, check
 from hierogram.storage.pairs.ingest import wrong_identities
 from hierogram.storage.pairs.pair_words import wrong_blocks
-from hierogram.storage.pairs.vocabulary import folded, known_words
+from hierogram.storage.pairs.vocabulary import fold, known_words
 from hierogram.storage.records.columns import KeyRun, StoredRules
 
 _SHOWN = 5
@@ -139,12 +139,12 @@ _LAST_IDS = {
 }
 
 
-def table_problems(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+def table_problems(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
     """Return the problems between the tables of a readable database, one line each.
 
-    `hear` receives all rules, one range of ids at a time.
+    `report` receives all rules, one range of ids at a time.
     """
-    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, hear)]
+    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, report)]
 
 
 def file_damage(connection: Connection) -> list[str]:
@@ -218,7 +218,7 @@ def word_differences(
             _count_words(connection, side, words)
         found = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
         for rows in found.partitions(_WORDS_AT_ONCE):
-            forms = [folded(row.token) for row in rows]
+            forms = [fold(row.token) for row in rows]
             unfolded += [
                 (row.id, f"{row.token} ({row.side})", form)
                 for row, form in zip(rows, forms, strict=True)
@@ -226,7 +226,7 @@ def word_differences(
             ]
             names = [(side, token) for _, side, token, _, _ in rows]
             _spill_words(words, names, [(True, word_id, count) for word_id, _, _, count, _ in rows])
-        for first, last in parts([words], _WORDS_AT_ONCE):
+        for first, last in slice_ranges([words], _WORDS_AT_ONCE):
             numbers, [texts] = words.read(first, last)
             stored: dict[bytes, tuple[int, int]] = {}
             counted: dict[bytes, tuple[int, int]] = {}
@@ -288,10 +288,10 @@ class WrongIndexes(NamedTuple):
     gone: list[int]
 
 
-def index_differences(connection: Connection, hear: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
+def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
     """Compare the word entries of rules, and the index of rules by key, with the rules.
 
-    The rules are read one range of ids at a time, which `hear` receives.
+    The rules are read one range of ids at a time, which `report` receives.
     """
     last_noted, last_word = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
@@ -299,7 +299,7 @@ def index_differences(connection: Connection, hear: Callable[[StoredRules], None
     )
     last_stored = read_last_id(connection)
     last_rule = max(last_noted, last_stored)
-    width = max(IDS_A_RANGE, -(-(last_rule + 1) // SLICES))
+    width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
     found = WrongIndexes([], [], [], [])
     with Spill(np.dtype(np.int64)) as noted, Spill(_ENTRY) as entries:
         word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
@@ -312,17 +312,17 @@ def index_differences(connection: Connection, hear: Callable[[StoredRules], None
             if first > last_stored and not noted.sizes[part] and not entries.sizes[part]:
                 continue
             stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
-            hear(stored)
-            words = RuleWords(read_notation(connection), _looking_up(connection, unknown), last_rule)
+            report(stored)
+            words = RuleWords(read_notation(connection), _word_lookup(connection, unknown), last_rule)
             of_words = _word_differences(words, stored, np.sort(noted.read(part, part + 1)[0]))
             rows, _ = entries.read(part, part + 1)
-            of_keys = differences(_runs_of(rows), stored.ids, stored.rules.keys)
+            of_keys = compare_runs(_iterate_runs(rows), stored.ids, stored.rules.keys)
             for every, some in zip(found, (*of_words, *of_keys), strict=True):
                 every += some
     return found
 
 
-def _looking_up(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
+def _word_lookup(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
     """Return a function that finds the ids of words; `unknown` for words missing from the vocabulary."""
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
@@ -356,11 +356,11 @@ def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
         entries.add(slices[order], rows[order])
 
 
-def _runs_of(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
+def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
     """Yield the runs of entries, each with its number."""
     for number in np.unique(entries["run"]).tolist():
         of_run = entries[entries["run"] == number]
-        yield number, run_of(of_run["fingerprint"], of_run["rule"])
+        yield number, make_run(of_run["fingerprint"], of_run["rule"])
 
 
 def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
@@ -369,7 +369,7 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
     Returns the ids of missing rules with word entries, and of rules with wrong word entries, ascending.
     """
     # Rules with fewer expected uses need no word entries, and keep those they had.
-    by_words = found_by_words(stored.rules.counts, stored.rules.expected_uses)
+    by_words = is_indexed_by_words(stored.rules.counts, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
     sides = {SOURCE: stored.rules.sources.at(needed), TARGET: stored.rules.targets.at(needed)}
     found = words.find(sides, stored.ids[needed])
@@ -378,24 +378,28 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
     return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_indexes(connection: Connection, hear: Callable[[StoredRules], None]) -> Iterator[str]:
+def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
     """Compare the vocabulary with the pairs, and the indexes of rules and pairs with these."""
     miscounted, missing, unfolded = word_differences(connection)
-    yield from _line(
+    yield from _problem_line(
         "words whose count differs from their occurrences in the pairs", [name for _, name, _ in miscounted]
     )
-    yield from _line("words of pairs missing from the vocabulary", [f"{token} ({side})" for side, token, _ in missing])
-    yield from _line("words with a wrong folded form", [name for _, name, _ in unfolded])
-    yield from _line("pairs whose identity does not match their content or external id", wrong_identities(connection))
-    wrong = index_differences(connection, hear)
-    yield from _line("deleted rules that are still in the word index", wrong.orphans)
-    yield from _line("rules indexed under wrong words", wrong.wrong)
-    yield from _line("blocks of pairs indexed under wrong words", wrong_blocks(connection))
-    yield from _line("rules missing from the key index", wrong.unfound)
-    yield from _line("key index entries of deleted rules, or with wrong keys", wrong.gone)
+    yield from _problem_line(
+        "words of pairs missing from the vocabulary", [f"{token} ({side})" for side, token, _ in missing]
+    )
+    yield from _problem_line("words with a wrong folded form", [name for _, name, _ in unfolded])
+    yield from _problem_line(
+        "pairs whose identity does not match their content or external id", wrong_identities(connection)
+    )
+    wrong = index_differences(connection, report)
+    yield from _problem_line("deleted rules that are still in the word index", wrong.orphans)
+    yield from _problem_line("rules indexed under wrong words", wrong.wrong)
+    yield from _problem_line("blocks of pairs indexed under wrong words", wrong_blocks(connection))
+    yield from _problem_line("rules missing from the key index", wrong.unfound)
+    yield from _problem_line("key index entries of deleted rules, or with wrong keys", wrong.gone)
 
 
-def _line(what: str, names: Sequence[object]) -> Iterator[str]:
+def _problem_line(what: str, names: Sequence[object]) -> Iterator[str]:
     """Yield the message about one problem, if there are rows: their number and the first few."""
     if names:
         more = ", …" if len(names) > _SHOWN else ""

@@ -19,15 +19,15 @@ from hierogram.storage.checks.integrity import (
 )
 from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import Writing
-from hierogram.storage.grammar.changes import insert_rules, merged
+from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.grammar.changes import insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.grammar.occurrences import forget
+from hierogram.storage.grammar.occurrences import remove_pairs
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.pairs.damaged import put_all_back
-from hierogram.storage.pairs.pair_words import note_blocks_again, wrong_blocks
-from hierogram.storage.pairs.vocabulary import folded, word_ids
+from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
+from hierogram.storage.pairs.vocabulary import fold, word_ids
 from hierogram.storage.records import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
@@ -81,12 +81,12 @@ _TOTALS = (
 class Repair:
     """Repair within one transaction, from `Store.repairing`. Call the methods in the order given here."""
 
-    def __init__(self, writing: Writing) -> None:
-        self._writing = writing
-        self._connection = writing.connection
-        self._before = asdict(writing.state)
+    def __init__(self, transaction: WriteTransaction) -> None:
+        self._writing = transaction
+        self._connection = transaction.connection
+        self._before = asdict(transaction.state)
         # Rows known from earlier transactions may not exist any more.
-        for words in writing.met_words.values():
+        for words in transaction.seen_words.values():
             words.clear()
 
     def put_back(self) -> int:
@@ -105,16 +105,16 @@ class Repair:
         for name, number in (*largest_ids(self._connection).items(), *noted):
             setattr(state, name, max(number, getattr(state, name)))
         lost = list(self._connection.scalars(text(_LOST)))
-        self.begin_again(lost)
+        self.restart(lost)
         going_on = self._changed(_GOING_ON)
         return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
 
-    def begin_again(self, pair_ids: Sequence[int]) -> None:
+    def restart(self, pair_ids: Sequence[int]) -> None:
         """Delete the derivations and samples of the pairs; they wait to be sampled or aligned."""
         if not pair_ids:
             return
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
-        forget(self._writing)
+        remove_pairs(self._writing)
         count_restarts(self._writing)
         for table in ("derivations", "resampled"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
@@ -128,7 +128,7 @@ class Repair:
         """Delete the alignments, links and derivations of the pairs: they wait to be aligned."""
         if not pair_ids:
             return
-        self.begin_again(pair_ids)
+        self.restart(pair_ids)
         self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
         # Human links are to be followed again.
         self._changed("UPDATE corrections SET done = asked - 1 WHERE pair_id IN (SELECT id FROM staged_ids)")
@@ -174,7 +174,7 @@ class Repair:
         state.last_rule_id += len(new_ids)
         rows = np.concatenate((wrong_rows, missing))
         if len(rows):
-            insert_rules(self._writing, merged(counted), rows, np.concatenate((wrong_ids, new_ids)))
+            insert_rules(self._writing, merge_deltas(counted), rows, np.concatenate((wrong_ids, new_ids)))
         if len(old) or len(rows):
             # Learning and daemons index pairs by their rules again.
             for table in ("rule_pairs", "indexed_pairs"):
@@ -203,7 +203,7 @@ class Repair:
         self._writing.loader.insert(
             vocabulary,
             ("id", "side", "token", "count", "folded"),
-            ((word_id, *word, folded(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
+            ((word_id, *word, fold(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
         found = index_differences(self._connection)
@@ -214,7 +214,7 @@ class Repair:
             self._note_words(found.wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
-        note_blocks_again(self._writing, blocks)
+        rebuild_blocks(self._writing, blocks)
         by_keys = {*found.unfound, *found.gone}
         if by_keys:
             rebuild(self._writing)

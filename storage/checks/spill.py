@@ -21,7 +21,7 @@ Rows = NDArray[Any]
 """An array of records, or of numbers."""
 
 
-class _Lot(NamedTuple):
+class _Chunk(NamedTuple):
     """Lot of rows: offset in the file, and the first row and text byte of each slice."""
 
     start: int
@@ -35,7 +35,7 @@ class Spill:
     def __init__(self, kind: np.dtype[Any], texts: int = 0) -> None:
         self._kind = kind
         self._texts = texts
-        self._lots: list[_Lot] = []
+        self._lots: list[_Chunk] = []
         self._file = tempfile.TemporaryFile(prefix="hierogram-")  # noqa: SIM115
         self.sizes = np.zeros(SLICES, np.int64)
 
@@ -59,7 +59,7 @@ class Spill:
             self._write(np.diff(column.offsets).astype(_LENGTH))
             self._write(column.content)
         ends = tuple(column.offsets[bounds].astype(np.uint32) for column in texts)
-        self._lots.append(_Lot(start, bounds.astype(np.uint32), ends))
+        self._lots.append(_Chunk(start, bounds.astype(np.uint32), ends))
 
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
         """Return the rows of slices first to last - 1 and their texts, in the order of insertion."""
@@ -100,7 +100,7 @@ class Spill:
         self._file.readinto(column.view(np.uint8).data)
 
 
-def parts(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
+def slice_ranges(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of slices with up to `most` rows, at least one slice each."""
     sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
     first = held = 0

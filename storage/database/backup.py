@@ -13,7 +13,7 @@ from sqlalchemy import Connection, make_url
 from hierogram.storage.database.postgres import PREPARE, SECRETS
 from hierogram.storage.exceptions import StoreError
 
-_PAGES_A_STEP = 4_096
+_PAGES_PER_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
@@ -54,7 +54,7 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
             report(page * (total - remaining), page * total)
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
-        source.backup(copy, pages=_PAGES_A_STEP, progress=tell)
+        source.backup(copy, pages=_PAGES_PER_STEP, progress=tell)
         # The copy is one file, without a log and without a claim.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM claims WHERE name = 'grammar'").close()

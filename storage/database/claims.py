@@ -15,7 +15,7 @@ from secrets import token_hex
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from hierogram.storage.database.connection import POSTGRES, writing_connection
-from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
 from hierogram.storage.records import Claim
 from hierogram.storage.schema.tables import claims, ingest_batches
@@ -29,7 +29,7 @@ _READING_SECONDS = 3600.0
 _UNKNOWN = "?"
 
 
-class Leases(Access):
+class Leases(StoreAccess):
     """Leases on the grammar: only the holder may commit derivations."""
 
     def take_lease(self, command: str, seconds: float) -> None:
@@ -40,9 +40,9 @@ class Leases(Access):
         with self._writing() as transaction:
             held = _lease(transaction.connection)
             if held is not None:
-                raise _held(held, self.url)
+                raise _held_error(held, self.url)
             _drop_worker_tables(transaction.connection)
-            token = _enter(transaction.connection, GRAMMAR, command, seconds)
+            token = _insert_claim(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
@@ -55,7 +55,7 @@ class Leases(Access):
                 update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
             )
             if not renewed.rowcount:
-                raise _lost(_claim(connection))
+                raise _lost_error(_claim(connection))
 
     def release_lease(self) -> None:
         """Release the lease; does nothing if it was lost."""
@@ -74,13 +74,13 @@ class Leases(Access):
         """Raise `StoreHeldError` if another process holds the lease."""
         held = self.lease()
         if held is not None:
-            raise _held(held, self.url)
+            raise _held_error(held, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
         """Mark batches as failed whose readers have ended without closing them; returns their ids."""
         closed = []
-        with self._writing() as writing:
-            connection = writing.connection
+        with self._writing() as transaction:
+            connection = transaction.connection
             for row in connection.execute(select(claims).where(claims.c.name.startswith(_BATCH))).all():
                 claim = Claim(*row)
                 if _is_live(connection, claim):
@@ -101,24 +101,24 @@ class Leases(Access):
         return closed
 
     @contextmanager
-    def _committing(self, *, durable: bool = True) -> Iterator[Writing]:
+    def _committing(self, *, durable: bool = True) -> Iterator[WriteTransaction]:
         """Open a transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
-        with self._writing(durable=durable) as writing:
-            claim = _claim(writing.connection)
+        with self._writing(durable=durable) as transaction:
+            claim = _claim(transaction.connection)
             if self._lease is not None:
                 if claim is None or claim.token != self._lease:
-                    raise _lost(claim)
-            elif claim is not None and _is_live(writing.connection, claim):
-                raise _held(claim, self.url)
-            writing.changes_grammar = True
-            yield writing
+                    raise _lost_error(claim)
+            elif claim is not None and _is_live(transaction.connection, claim):
+                raise _held_error(claim, self.url)
+            transaction.changes_grammar = True
+            yield transaction
 
 
 def check_token(connection: Connection, token: str) -> None:
     """Raise `LeaseLostError` if the lease has another token."""
     claim = _claim(connection)
     if claim is None or claim.token != token:
-        raise _lost(claim)
+        raise _lost_error(claim)
 
 
 def _drop_worker_tables(connection: Connection, token: str = "") -> None:
@@ -144,7 +144,7 @@ def _machine() -> str:
     return f"{boot}/{numbers}"
 
 
-def _started(pid: int) -> str | None:
+def _start_ticks(pid: int) -> str | None:
     """Return the process's start time in kernel ticks, since ids are reused; None if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
@@ -155,9 +155,9 @@ def _started(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def this_process() -> str:
+def process_identity() -> str:
     """Return an identifier of this process for `has_ended`."""
-    return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
+    return f"{_machine()} {os.getpid()} {_start_ticks(os.getpid())}"
 
 
 def has_ended(process: str) -> bool:
@@ -166,7 +166,7 @@ def has_ended(process: str) -> bool:
     pid, _, started = rest.partition(" ")
     if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():
         return False
-    return _started(int(pid)) != started
+    return _start_ticks(int(pid)) != started
 
 
 def database_time(connection: Connection) -> datetime:
@@ -186,7 +186,7 @@ def _is_live(connection: Connection, claim: Claim) -> bool:
     return claim.expires_at > database_time(connection) and not has_ended(claim.process)
 
 
-def _enter(connection: Connection, name: str, command: str, seconds: float) -> str:
+def _insert_claim(connection: Connection, name: str, command: str, seconds: float) -> str:
     token = token_hex(8)
     since = database_time(connection)
     connection.execute(delete(claims).where(claims.c.name == name))
@@ -196,7 +196,7 @@ def _enter(connection: Connection, name: str, command: str, seconds: float) -> s
             token=token,
             host=socket.gethostname(),
             pid=os.getpid(),
-            process=this_process(),
+            process=process_identity(),
             command=command,
             since=since,
             expires_at=since + timedelta(seconds=seconds),
@@ -205,7 +205,7 @@ def _enter(connection: Connection, name: str, command: str, seconds: float) -> s
     return token
 
 
-def _held(claim: Claim, url: str) -> StoreHeldError:
+def _held_error(claim: Claim, url: str) -> StoreHeldError:
     return StoreHeldError(
         f"{url}: the grammar is being written by `{claim.command}` (process {claim.pid} on {claim.host}, since "
         f"{claim.since:%Y-%m-%d %H:%M:%S} UTC): stop that process first"
@@ -217,7 +217,7 @@ def _lease(connection: Connection) -> Claim | None:
     return claim if claim is not None and _is_live(connection, claim) else None
 
 
-def _lost(claim: Claim | None) -> LeaseLostError:
+def _lost_error(claim: Claim | None) -> LeaseLostError:
     by = "" if claim is None else f" to `{claim.command}` (process {claim.pid} on {claim.host})"
     return LeaseLostError(
         f"lost the lease on the grammar{by}, because it was not renewed in time; nothing was written: start again"
@@ -226,7 +226,7 @@ def _lost(claim: Claim | None) -> LeaseLostError:
 
 def claim_batch(connection: Connection, batch_id: int) -> None:
     """Record that this process reads the batch's input."""
-    _enter(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
+    _insert_claim(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
 
 
 def renew_batch(connection: Connection, batch_id: int) -> None:

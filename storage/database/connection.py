@@ -34,7 +34,7 @@ from hierogram.storage.database.postgres import (
     set_locally,
     transaction_settings,
 )
-from hierogram.storage.database.questions import IMMUTABLE, sqlite_address
+from hierogram.storage.database.untrusted_sql import IMMUTABLE, sqlite_address
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.schema.tables import give_postgres_options
 
@@ -48,7 +48,7 @@ _WRITES = "hierogram_writes"
 _DURABLE = "hierogram_durable"
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
-_STATES_OF_VALUES = ("22", "23", "54")
+_VALUE_ERROR_STATES = ("22", "23", "54")
 """Classes of Postgres error codes about values: invalid, violating a constraint, exceeding a limit."""
 _PLACE = "hierogram_place"
 _READ_ONLY = "hierogram_read_only"
@@ -94,7 +94,7 @@ def parse_url(text: str) -> URL:
         for name in url.query:
             if name != CACHE:
                 raise StoreUrlError(f"unknown parameter {name!r} in the URL of the store: expected {CACHE}")
-        if not _cache_of(url).isdecimal() or int(_cache_of(url)) < 1:
+        if not _cache_size(url).isdecimal() or int(_cache_size(url)) < 1:
             raise StoreUrlError(f"{text!r}: {CACHE} must be a number of megabytes >= 1, such as ?{CACHE}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
@@ -108,12 +108,12 @@ def parse_url(text: str) -> URL:
     )
 
 
-def _cache_of(url: URL) -> str:
+def _cache_size(url: URL) -> str:
     value = url.query.get(CACHE, str(_WRITING_CACHE_MB))
     return value if isinstance(value, str) else ""
 
 
-def shown_url(url: URL) -> str:
+def hide_password(url: URL) -> str:
     """Return the URL as given, without passwords."""
     shown = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
     return shown.render_as_string(hide_password=True)
@@ -128,7 +128,9 @@ def make_engine(url: URL) -> Engine:
     """Return an engine for the transactions of this module. Opens no connection."""
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-            raise StoreUnavailableError(f"{shown_url(url)}: SQLite >= 3.35 is required, got {sqlite3.sqlite_version}")
+            raise StoreUnavailableError(
+                f"{hide_password(url)}: SQLite >= 3.35 is required, got {sqlite3.sqlite_version}"
+            )
         return _make_sqlite_engine(url)
     give_postgres_options()
     arguments, settings = connection_arguments(url), transaction_settings(url)
@@ -137,7 +139,7 @@ def make_engine(url: URL) -> Engine:
     return engine
 
 
-class _Place:
+class _OpenFiles:
     """Identity of the database file and log that an engine has open.
 
     SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
@@ -147,7 +149,7 @@ class _Place:
     """
 
     def __init__(self, url: URL) -> None:
-        self._shown = shown_url(url)
+        self._shown = hide_password(url)
         self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal")]
         self._index = f"{sqlite_file(url)}-shm"
         self._lock = Lock()
@@ -228,7 +230,7 @@ class _ReadOnlyConnection(sqlite3.Connection):
     seen: tuple[int, int, int] | None = None
 
 
-def _look_of(file: str) -> tuple[int, int, int]:
+def _file_stat(file: str) -> tuple[int, int, int]:
     status = os.stat(file)
     return status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -247,14 +249,14 @@ def make_read_only_engine(url: URL) -> Engine:
         )
         connection.isolation_level = None
         if address.endswith(IMMUTABLE):
-            connection.seen = _look_of(file)
+            connection.seen = _file_stat(file)
         return connection
 
     def check(connection: DBAPIConnection, *_: object) -> None:
         assert isinstance(connection, _ReadOnlyConnection)
         if connection.seen is None:
             return
-        if not sqlite_address(file).endswith(IMMUTABLE) or _look_of(file) != connection.seen:
+        if not sqlite_address(file).endswith(IMMUTABLE) or _file_stat(file) != connection.seen:
             raise DisconnectionError(f"{file} is being written")
 
     engine = create_engine(url.difference_update_query([CACHE]), creator=connect)
@@ -282,7 +284,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         engine.update_execution_options(**{_READ_ONLY: True})
         return engine
     plain = url.difference_update_query([CACHE])
-    place = _Place(url)
+    place = _OpenFiles(url)
     reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
     writer = create_engine(
         plain,
@@ -292,10 +294,10 @@ def _make_sqlite_engine(url: URL) -> Engine:
         max_overflow=0,
         pool_timeout=_BUSY_SECONDS,
     )
-    for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
+    for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_size(url)))):
         # Connecting to a deleted file would create another one.
         event.listen(engine, "do_connect", lambda *_: place.check())
-        event.listen(engine, "connect", _preparation(megabytes, int(_cache_of(url))))
+        event.listen(engine, "connect", _preparation(megabytes, int(_cache_size(url))))
         event.listen(engine, "connect", place.opened)
         event.listen(engine, "close", place.closed)
         event.listen(engine, "begin", place.check)
@@ -316,14 +318,14 @@ def _set_cache(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None
     connection.execute(f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}").close()
 
 
-def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
+def _preparation(megabytes: int, transaction: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
     def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         # The driver's implicit BEGIN would be too late for readers, and not IMMEDIATE for writers.
         assert isinstance(connection, sqlite3.Connection)
         connection.isolation_level = None
         _use_write_ahead_log(connection)
         # Limit for all connections of the process; beyond it, SQLite evicts the oldest pages.
-        soft = (writing + _READERS_MB) << 20
+        soft = (transaction + _READERS_MB) << 20
         for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -360,34 +362,34 @@ def copy_log(engine: Engine) -> None:
     """Copy an SQLite store's log into its file; does nothing for Postgres."""
     checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
     if checkpoints is not None:
-        with failures_named(engine.url):
+        with convert_errors(engine.url):
             checkpoints.copy()
 
 
 @contextmanager
-def failures_named(url: URL) -> Iterator[None]:
+def convert_errors(url: URL) -> Iterator[None]:
     """Convert driver exceptions to `StoreUnavailableError`, or to `StoreRefusedError` if a value is at fault."""
     try:
         yield
     except DBAPIError as error:
-        raise _named(url, error.orig or error) from error
+        raise _convert_error(url, error.orig or error) from error
     except PoolTimeoutError as error:
         raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
     except sqlite3.Error as error:
-        raise _named(url, error) from error
+        raise _convert_error(url, error) from error
     except OverflowError as error:
         if "SQLite INTEGER" not in str(error):
             raise
-        raise StoreRefusedError(f"{shown_url(url)}: a number exceeds the range of 64-bit integers") from error
+        raise StoreRefusedError(f"{hide_password(url)}: a number exceeds the range of 64-bit integers") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] == "psycopg":
-            raise _named(url, error) from error
+            raise _convert_error(url, error) from error
         raise
 
 
-def _named(url: URL, error: BaseException) -> StoreUnavailableError:
+def _convert_error(url: URL, error: BaseException) -> StoreUnavailableError:
     state = getattr(error, "sqlstate", None) or ""
-    refused = isinstance(error, sqlite3.DataError | sqlite3.IntegrityError) or state.startswith(_STATES_OF_VALUES)
+    refused = isinstance(error, sqlite3.DataError | sqlite3.IntegrityError) or state.startswith(_VALUE_ERROR_STATES)
     return (StoreRefusedError if refused else StoreUnavailableError)(_explain(url, error))
 
 
@@ -396,26 +398,26 @@ def _explain(url: URL, error: BaseException) -> str:
     if "database is locked" in text or "lock timeout" in text:
         return _explain_wait(url, "another process")
     if "file is not a database" in text:
-        return f"{shown_url(url)}: not an SQLite database: use another file"
+        return f"{hide_password(url)}: not an SQLite database: use another file"
     if "disk is full" in text or "No space left" in text or "could not extend file" in text:
-        return f"{shown_url(url)}: the disk is full ({text}): free some space; committed work is not lost"
+        return f"{hide_password(url)}: the disk is full ({text}): free some space; committed work is not lost"
     if "disk I/O error" in text:
-        return f"{shown_url(url)}: the file cannot be read or written ({text}): check disk space and quotas"
+        return f"{hide_password(url)}: the file cannot be read or written ({text}): check disk space and quotas"
     if "readonly database" in text or "unable to open database file" in text:
-        return f"{shown_url(url)}: {text}: {_CANNOT_WRITE}"
+        return f"{hide_password(url)}: {text}: {_CANNOT_WRITE}"
     if "malformed" in text:
-        return f"{shown_url(url)}: the file is damaged ({text}): restore a backup"
-    return f"{shown_url(url)}: {text}"
+        return f"{hide_password(url)}: the file is damaged ({text}): restore a backup"
+    return f"{hide_password(url)}: {text}"
 
 
 def _explain_wait(url: URL, who: str) -> str:
-    return f"{shown_url(url)}: locked by {who} for more than {_BUSY_SECONDS} s: try again later"
+    return f"{hide_password(url)}: locked by {who} for more than {_BUSY_SECONDS} s: try again later"
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """Open a connection all of whose reads see the state of the first read."""
-    with failures_named(engine.url), engine.connect() as connection:
+    with convert_errors(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         # Roll back in the end: a damaged file can be read in part, but not committed to.
@@ -442,9 +444,9 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     process. A Postgres server can fail alone, and data that this process considers stored would be lost.
     """
     if is_read_only(engine):
-        raise StoreUnavailableError(f"{shown_url(engine.url)}: {_CANNOT_WRITE}")
+        raise StoreUnavailableError(f"{hide_password(engine.url)}: {_CANNOT_WRITE}")
     writer = engine.get_execution_options().get(_WRITER, engine)
-    with failures_named(engine.url), writer.connect() as connection:
+    with convert_errors(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
         place = engine.get_execution_options().get(_PLACE)
         with connection.begin():

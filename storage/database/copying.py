@@ -12,34 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from hierogram.samplers.grammar.columns import Blobs, part_of
+from hierogram.samplers.grammar.columns import Blobs, slice_blobs
 
 if TYPE_CHECKING:
     from psycopg import Cursor
 
 _KINDS = {"int8": ">i8", "int4": ">i4", "float8": ">f8", "bool": ">i1"}
 """Wire format of numbers; texts and byte strings are sent as their bytes."""
-_ROWS_A_BLOCK = 1 << 14
+_ROWS_PER_BLOCK = 1 << 14
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 
 
 def binary_rows(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs]) -> Iterator[bytes]:
     """Yield the data of a binary COPY for these columns, each of the Postgres type named in `kinds`."""
-    size = _rows_of(columns[0])
-    assert all(_rows_of(column) == size for column in columns)
+    size = _count_rows(columns[0])
+    assert all(_count_rows(column) == size for column in columns)
     yield _SIGNATURE
-    for first, last in pairwise([*range(0, size, _ROWS_A_BLOCK), size]):
+    for first, last in pairwise([*range(0, size, _ROWS_PER_BLOCK), size]):
         yield _block(kinds, [_part(column, first, last) for column in columns], last - first)
     yield _TRAILER
 
 
-def _rows_of(column: NDArray[Any] | Blobs) -> int:
+def _count_rows(column: NDArray[Any] | Blobs) -> int:
     return column.size if isinstance(column, Blobs) else len(column)
 
 
 def _part(column: NDArray[Any] | Blobs, first: int, last: int) -> NDArray[Any] | Blobs:
-    return part_of(column, first, last) if isinstance(column, Blobs) else column[first:last]
+    return slice_blobs(column, first, last) if isinstance(column, Blobs) else column[first:last]
 
 
 def _block(kinds: Sequence[str], columns: Sequence[NDArray[Any] | Blobs], rows: int) -> bytes:
@@ -75,13 +75,13 @@ def _put(out: NDArray[np.uint8], places: NDArray[np.int64], values: NDArray[Any]
 _ARRAY_HEADER_BYTES = 20
 
 
-def numbers_on_postgres(connection: Connection, columns: dict[str, str], selected: str) -> list[NDArray[Any]]:
+def read_numbers_on_postgres(connection: Connection, columns: dict[str, str], selected: str) -> list[NDArray[Any]]:
     """Return numeric columns, given as SQL expressions with types, of the rows of `selected` (FROM …)."""
     with binary_cursor(connection) as cursor:
         arrays = ", ".join(f"array_agg({name})" for name in columns)
         result = cursor.execute(f"SELECT {arrays} {selected}".encode()).pgresult
         assert result is not None
-        return [elements_of(result.get_value(0, n), kind).astype(kind) for n, kind in enumerate(columns.values())]
+        return [array_elements(result.get_value(0, n), kind).astype(kind) for n, kind in enumerate(columns.values())]
 
 
 def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
@@ -93,7 +93,7 @@ def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
     return driver.cursor(binary=True)
 
 
-def elements_of(array: bytes | None, kind: str) -> NDArray[Any]:
+def array_elements(array: bytes | None, kind: str) -> NDArray[Any]:
     """Return the elements of a binary array of a kind such as `i8`; none for NULL."""
     if array is None:
         return np.empty(0, dtype=np.int64)

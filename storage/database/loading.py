@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 Row = Sequence[object]
 
-_ROWS_A_STATEMENT = 1000
-_STATEMENTS_KEPT = 128
+_ROWS_PER_STATEMENT = 1000
+_CACHED_STATEMENTS = 128
 
 _staging = MetaData()
 
@@ -96,7 +96,7 @@ class Loader:
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Add rows with values in the order of `columns`."""
         most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
-        together = min(_ROWS_A_STATEMENT, most)
+        together = min(_ROWS_PER_STATEMENT, most)
         # OR FAIL does not undo a partial statement, since the transaction ends anyway, so SQLite keeps no copies of
         # pages.
         insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
@@ -176,12 +176,12 @@ class PostgresLoader(Loader):
         return when.astimezone(UTC).replace(microsecond=0)
 
 
-def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
+def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
     """Return the result columns of a statement; none if there are no rows."""
-    return list(zip(*rows_of(connection, statement), strict=True))
+    return list(zip(*read_rows(connection, statement), strict=True))
 
 
-def rows_of(
+def read_rows(
     connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
     """Return the result rows of a statement with these parameters.
@@ -198,7 +198,7 @@ def rows_of(
     return list(result.cursor.fetchall())
 
 
-@lru_cache(maxsize=_STATEMENTS_KEPT)
+@lru_cache(maxsize=_CACHED_STATEMENTS)
 def _compiled(statement: TextClause, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
     """Return the text for the driver and its parameter names in order; None if the driver takes names."""
     compiled = statement.compile(dialect=dialect)

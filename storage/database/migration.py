@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from hierogram.storage.database.connection import (
     POSTGRES,
+    hide_password,
     make_engine,
     parse_url,
     reading,
-    shown_url,
     sqlite_file,
     writing_connection,
 )
@@ -35,7 +35,7 @@ def check_schema(engine: Engine) -> str:
 
     Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` if a newer version made the store.
     """
-    url = shown_url(engine.url)
+    url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"
     if file is not None and not file.exists():
@@ -78,8 +78,8 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
             if encoding != "UTF8":
                 raise StoreUnavailableError(
-                    f"{shown_url(engine.url)}: the encoding of the database must be UTF8, got {encoding}: create one "
-                    "with ENCODING 'UTF8'"
+                    f"{hide_password(engine.url)}: the encoding of the database must be UTF8, got {encoding}: create "
+                    "one with ENCODING 'UTF8'"
                 )
         yield connection
 

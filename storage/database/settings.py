@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from sqlalchemy import Connection, insert, select
 
-from hierogram.samplers.grammar.kinds import Notation, notation_of
+from hierogram.samplers.grammar.kinds import Notation, find_notation
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.schema.tables import settings as table
@@ -56,4 +56,4 @@ def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
 def read_notation(connection: Connection) -> Notation:
     """Return the store's kind of grammar; raises `UnknownKindError` if this version does not have it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
-    return notation_of(_value(stored, "grammar", str))
+    return find_notation(_value(stored, "grammar", str))

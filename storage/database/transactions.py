@@ -9,7 +9,7 @@ from typing import Self
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.connection import POSTGRES, is_read_only, reading, shown_url, writing_connection
+from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
 from hierogram.storage.database.loading import Loader, PostgresLoader
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
@@ -86,7 +86,7 @@ Words = dict[str, dict[str, int]]
 """Ids of words by side and token."""
 
 
-class Memory:
+class RowCache:
     """Cache of immutable rows of earlier transactions: word ids, runs of the key index by id."""
 
     _LIMIT = 1_000_000
@@ -109,33 +109,33 @@ def _no_words() -> Words:
 
 
 @dataclass(slots=True)
-class Writing:
+class WriteTransaction:
     """Transaction that holds the store's lock; at its end, `state` is written back, one position further.
 
     If `changes_grammar` is set, that position also becomes the grammar position: the content of exports may have
-    changed. `met_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached
+    changed. `seen_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached
     runs, see `hierogram.storage.grammar.key_runs`.
     """
 
     connection: Connection
     loader: Loader
     state: StoreState
-    met_words: Words
+    seen_words: Words
     key_runs: dict[int, KeyRun]
     new_words: Words = field(default_factory=_no_words)
-    endings: "list[Callable[[Writing], None]]" = field(default_factory=list)
+    before_commit: "list[Callable[[WriteTransaction], None]]" = field(default_factory=list)
     changes_grammar: bool = False
 
 
 @contextmanager
-def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator[Writing]:
+def write_transaction(engine: Engine, memory: RowCache, *, durable: bool = True) -> Iterator[WriteTransaction]:
     """Open a write transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
     with writing_connection(engine, durable=durable) as connection:
         state = read_state(connection, lock=True)
         loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
-        transaction = Writing(connection, loader, state, memory.words, dict(memory.key_runs))
+        transaction = WriteTransaction(connection, loader, state, memory.words, dict(memory.key_runs))
         yield transaction
-        for ending in transaction.endings:
+        for ending in transaction.before_commit:
             ending(transaction)
         state.position += 1
         if transaction.changes_grammar:
@@ -144,15 +144,15 @@ def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator
     memory.learn(transaction.new_words, transaction.key_runs)
 
 
-class Access:
+class StoreAccess:
     """Shared state of a store's parts: the engine, the cache, and the lease if this store object holds it."""
 
     def __init__(self, engine: Engine, schema: str) -> None:
         self.engine = engine
         self._schema = schema
-        self._memory = Memory()
+        self._memory = RowCache()
         self._lease: str | None = None
-        self.url = shown_url(engine.url)
+        self.url = hide_password(engine.url)
         self.read_only = is_read_only(engine)
 
     def close(self) -> None:
@@ -168,8 +168,8 @@ class Access:
     def _reading(self) -> AbstractContextManager[Connection]:
         return reading(self.engine)
 
-    def _writing(self, *, durable: bool = True) -> AbstractContextManager[Writing]:
-        return writing(self.engine, self._memory, durable=durable)
+    def _writing(self, *, durable: bool = True) -> AbstractContextManager[WriteTransaction]:
+        return write_transaction(self.engine, self._memory, durable=durable)
 
 
 def now() -> datetime:

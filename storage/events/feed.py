@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent, Webhook
 from hierogram.storage.schema.tables import event_state, events, webhook_deliveries, webhooks
 
@@ -25,7 +25,7 @@ _AT_ONCE = 100
 _DUE = 20
 
 
-class Events(Access):
+class Events(StoreAccess):
     """Events in order, and their deliveries."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
@@ -33,17 +33,17 @@ class Events(Access):
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
 
-    def note_event(self, event: NewEvent) -> None:
+    def record_event(self, event: NewEvent) -> None:
         """Append an event that no other change of the store causes."""
-        with self._writing() as writing:
-            append(writing, [event])
+        with self._writing() as transaction:
+            append(transaction, [event])
 
-    def keep_events(self, number: int) -> None:
+    def set_event_limit(self, number: int) -> None:
         """Keep the last `number` events from now on; older ones are deleted."""
-        with self._writing() as writing:
-            last, _ = _state(writing.connection)
-            writing.connection.execute(update(event_state).values(kept=number))
-            writing.connection.execute(delete(events).where(events.c.id <= last - number))
+        with self._writing() as transaction:
+            last, _ = _state(transaction.connection)
+            transaction.connection.execute(update(event_state).values(kept=number))
+            transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
         """Queue events of these kinds for a webhook; returns the number of new deliveries.
@@ -55,8 +55,8 @@ class Events(Access):
             position = connection.scalar(position_of)
             if position is not None and position == _state(connection)[0]:
                 return 0
-        with self._writing() as writing:
-            connection = writing.connection
+        with self._writing() as transaction:
+            connection = transaction.connection
             position = connection.scalar(position_of)
             page = read(connection, position, _AT_ONCE, kinds)
             if position is None:
@@ -98,30 +98,30 @@ class Events(Access):
             )
             return [Delivery._make(row) for row in connection.execute(statement)]
 
-    def note_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
+    def record_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
         """Record the result of an attempt: success without an `error`; otherwise the time to retry `again`, or None."""
-        with self._writing() as writing:
+        with self._writing() as transaction:
             table = webhook_deliveries
             state = DONE if error is None else FAILED if again is None else WAITING
-            writing.connection.execute(
+            transaction.connection.execute(
                 update(table)
                 .where(table.c.webhook == delivery.webhook, table.c.event_id == delivery.event_id)
                 .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
             )
 
 
-def append(writing: Writing, new: Sequence[NewEvent]) -> None:
+def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
     """Append events and delete the oldest ones beyond the limit."""
     if not new:
         return
-    connection = writing.connection
+    connection = transaction.connection
     last, kept = _state(connection)
-    at = writing.loader.moment(now())
+    at = transaction.loader.moment(now())
     rows = [
         (last + k, at, *_values(event), None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
         for k, event in enumerate(new, 1)
     ]
-    writing.loader.insert(events, _COLUMNS, rows)
+    transaction.loader.insert(events, _COLUMNS, rows)
     last += len(new)
     connection.execute(update(event_state).values(last_id=last))
     connection.execute(delete(events).where(events.c.id <= last - kept))

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from hierogram.storage.database.claims import has_ended, this_process
+from hierogram.storage.database.claims import has_ended, process_identity
 from hierogram.storage.database.connection import writing_connection
-from hierogram.storage.database.transactions import Access, Writing, new_id, now, read_state
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, read_state
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
@@ -21,15 +21,15 @@ _IN_EVENT = (
 )  # fmt: skip
 
 
-def _append_event(writing: Writing, export_id: int, version: str | None = None) -> None:
+def _append_event(transaction: WriteTransaction, export_id: int, version: str | None = None) -> None:
     """Append the event of a finished export."""
     wanted = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
-    row = writing.connection.execute(wanted).one()
+    row = transaction.connection.execute(wanted).one()
     detail = {name: value for name, value in zip(_IN_EVENT, row[1:], strict=True) if value is not None}
     if version is not None:
         detail["version"] = version
     kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
-    append(writing, [NewEvent(kind, number=row.rules, detail={"export": export_id, **detail})])
+    append(transaction, [NewEvent(kind, number=row.rules, detail={"export": export_id, **detail})])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ def read_job_states(connection: Connection) -> list[JobState]:
     return [JobState._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
 
 
-class Exports(Access):
+class Exports(StoreAccess):
     """Exports and scheduled export jobs."""
 
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
         """Record the start of an export, optionally as a run of a job. Returns the export's id."""
-        with self._writing() as writing:
-            added = writing.connection.execute(
+        with self._writing() as transaction:
+            added = transaction.connection.execute(
                 insert(exports).values(
                     name=name,
                     path=path,
@@ -102,7 +102,7 @@ class Exports(Access):
                     started_at=now(),
                     state=RUNNING,
                     job=job,
-                    process=this_process(),
+                    process=process_identity(),
                 )
             )
             return new_id(added)
@@ -121,24 +121,24 @@ class Exports(Access):
         `version` is the name of the version's folder, for the event.
         """
         state = DONE if error is None else FAILED
-        with self._writing() as writing:
-            changed = writing.connection.execute(
+        with self._writing() as transaction:
+            changed = transaction.connection.execute(
                 update(exports)
                 .where(exports.c.id == export_id)
                 .values(finished_at=now(), state=state, error=error, **columns)
             )
             if changed.rowcount != 1:
                 raise StoreError(f"export {export_id} not found: call record_export first")
-            _append_event(writing, export_id, version)
+            _append_event(transaction, export_id, version)
 
     def close_abandoned_exports(self) -> list[int]:
         """Mark running exports whose processes have ended as failed. Returns their ids."""
-        with self._writing() as writing:
+        with self._writing() as transaction:
             closed = []
             running = select(exports.c.id, exports.c.process).where(exports.c.state == RUNNING).order_by(exports.c.id)
-            for export_id, process in writing.connection.execute(running).all():
+            for export_id, process in transaction.connection.execute(running).all():
                 if process is None or has_ended(process):
-                    writing.connection.execute(
+                    transaction.connection.execute(
                         update(exports)
                         .where(exports.c.id == export_id)
                         .values(
@@ -146,7 +146,7 @@ class Exports(Access):
                         )
                     )
                     closed.append(export_id)
-                    _append_event(writing, export_id)
+                    _append_event(transaction, export_id)
             return closed
 
     def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
@@ -201,7 +201,7 @@ class Exports(Access):
             changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=next_run))
             return changed.rowcount == 1
 
-    def note_unchanged(self, name: str, at: float) -> None:
+    def record_unchanged(self, name: str, at: float) -> None:
         """Record that a job found nothing new to export at a time, in seconds since 1970."""
         with writing_connection(self.engine) as connection:
             connection.execute(update(scheduled_jobs).where(scheduled_jobs.c.name == name).values(unchanged_at=at))

@@ -12,17 +12,17 @@ from typing import TypeVar
 from sqlalchemy import Connection, Double, Executable, cast, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
-from hierogram.storage.aligner.aligner import every_aligner_count, link_rows
+from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
-from hierogram.storage.grammar.rules import status
-from hierogram.storage.pairs.pairs import IDS_A_QUERY, pair_rows
+from hierogram.storage.grammar.rules import read_status
+from hierogram.storage.pairs.pairs import IDS_PER_QUERY, pair_rows
 from hierogram.storage.records import (
     WAITING,
     AlignerCounts,
     LinkRow,
-    PairPlace,
+    PairOrigin,
     PairRow,
     RuleRow,
     Settings,
@@ -50,7 +50,7 @@ _ROWS_PER_FETCH = 5_000
 Block = tuple[int, Sequence[str]]
 """Total rows up to and including this block, and its columns, one value a line, without a final line feed."""
 
-_IDS_A_BLOCK = 4_096
+_IDS_PER_BLOCK = 4_096
 """Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
@@ -96,7 +96,7 @@ class Snapshot:
 
     def status(self) -> StoreStatus:
         """Return the size and progress of the store."""
-        return status(self._connection, url=self._url, schema=self._schema)
+        return read_status(self._connection, url=self._url, schema=self._schema)
 
     def left_out(self) -> tuple[float, ...]:
         """Return the expected uses of uncounted rules, by number of nonterminals."""
@@ -196,7 +196,7 @@ class Snapshot:
         wanted = [day if name == "day" else name for name in columns]
         return self._blocks("sentence_pairs", wanted, last, f"AND state <> 'unaligned'{only}")
 
-    def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
+    def places(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
         """Return the origins of pairs, by id."""
         found = {}
         wanted = sorted(set(pair_ids))
@@ -205,10 +205,10 @@ class Snapshot:
             .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
             .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
         )
-        for start in range(0, len(wanted), IDS_A_QUERY):
-            some = statement.where(sentence_pairs.c.id.in_(wanted[start : start + IDS_A_QUERY]))
+        for start in range(0, len(wanted), IDS_PER_QUERY):
+            some = statement.where(sentence_pairs.c.id.in_(wanted[start : start + IDS_PER_QUERY]))
             for row in self._connection.execute(some):
-                found[row.id] = PairPlace(row.external_id, row.name, row.origin)
+                found[row.id] = PairOrigin(row.external_id, row.name, row.origin)
         return found
 
     def target_sides(self, limit: int) -> Iterator[str]:
@@ -257,7 +257,7 @@ class Snapshot:
 
     def aligner_counts(self) -> Iterator[AlignerCounts]:
         """Yield all aligner counts, in batches."""
-        return every_aligner_count(self._connection)
+        return iterate_aligner_counts(self._connection)
 
     def count_human_links(self) -> int:
         """Return the number of human links, fixed or forbidden."""
@@ -284,14 +284,14 @@ class Snapshot:
 
         return file_damage(self._connection)
 
-    def table_problems(self, hear: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+    def table_problems(self, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
         """Check the consistency of the tables of a readable database. Returns one line for each problem.
 
-        The check reads all rules in ranges of ids and passes each range to the callback `hear`.
+        The check reads all rules in ranges of ids and passes each range to the callback `report`.
         """
         from hierogram.storage.checks.integrity import table_problems
 
-        return table_problems(self._connection, hear)
+        return table_problems(self._connection, report)
 
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
         # Aggregate each column separately, because concatenating the columns of each row is slow. No column has NULLs,
@@ -302,8 +302,8 @@ class Snapshot:
         )
         statement = text(f"SELECT {', '.join(joined)} FROM {table} WHERE id > :after AND id <= :until {condition}")
         rows = 0
-        for after in range(0, last, _IDS_A_BLOCK):
-            until = min(after + _IDS_A_BLOCK, last)
+        for after in range(0, last, _IDS_PER_BLOCK):
+            until = min(after + _IDS_PER_BLOCK, last)
             [block] = self._connection.execute(statement, {"after": after, "until": until})
             if block[0] is not None:
                 rows += str(block[0]).count("\n") + 1

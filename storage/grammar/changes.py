@@ -16,7 +16,7 @@ from sqlalchemy import delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.loading import (
-    columns_of,
+    read_columns,
     staged_counts,
     staged_history,
     staged_ids,
@@ -24,11 +24,11 @@ from hierogram.storage.database.loading import (
     staged_rules,
 )
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import Writing, now
-from hierogram.storage.events.rule_news import Moved, is_watched, watch
-from hierogram.storage.exceptions import CountError, KeyCollisionError
-from hierogram.storage.grammar.key_runs import candidates, note
-from hierogram.storage.grammar.rule_words import RuleWords, found_by_words
+from hierogram.storage.database.transactions import WriteTransaction, now
+from hierogram.storage.events.rule_news import ChangedUses, is_watched, watch
+from hierogram.storage.exceptions import CountError, RuleKeyCollisionError
+from hierogram.storage.grammar.key_runs import add_keys, find_candidates
+from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import NUMBERS, RuleChanges, RuleDeltas
 from hierogram.storage.schema.tables import rule_history, rule_words, rules
@@ -71,67 +71,69 @@ class StoredUses:
 
 
 class ChangedRules(Protocol):
-    """Changed rules, one for each key: in memory (`Named`), or in a table that a worker process wrote."""
+    """Changed rules, one for each key: in memory (`NamedChanges`), or in a table that a worker process wrote."""
 
     @property
     def deltas(self) -> RuleDeltas | RuleChanges:
         """Keys and changes of the rules."""
 
-    def stored(self, writing: Writing) -> StoredUses:
-        """Look up the stored uses of the rules. Raises `KeyCollisionError`."""
+    def stored(self, transaction: WriteTransaction) -> StoredUses:
+        """Look up the stored uses of the rules. Raises `RuleKeyCollisionError`."""
 
-    def sides(self, writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
+    def sides(self, transaction: WriteTransaction, rows: Rows) -> tuple[list[str], list[str]]:
         """Return the source and target sides of the rows."""
 
-    def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def insert(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
 
-    def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def insert_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """Insert (word id, rule id) for each distinct word on each side of rules that have no words yet."""
 
-    def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def stage_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """Stage (word id, rule id) of the rules in `staged_rule_words`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedChanges:
     """Deltas, one for each key, with the rule sides as Python strings."""
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
     texts: tuple[list[str], list[str]]
 
-    def stored(self, writing: Writing) -> StoredUses:
+    def stored(self, transaction: WriteTransaction) -> StoredUses:
         """See `ChangedRules`."""
-        return _stored(writing, self)
+        return _stored(transaction, self)
 
-    def sides(self, _writing: Writing, rows: Rows) -> tuple[list[str], list[str]]:
+    def sides(self, _writing: WriteTransaction, rows: Rows) -> tuple[list[str], list[str]]:
         """See `ChangedRules`."""
         chosen = rows.tolist()
         source, target = ([texts[row] for row in chosen] for texts in self.texts)
         return source, target
 
-    def insert(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def insert(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """See `ChangedRules`."""
-        insert_rules(writing, self, rows, ids)
+        insert_rules(transaction, self, rows, ids)
 
-    def insert_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def insert_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """See `ChangedRules`."""
-        words, found = words_of(writing, self.sides(writing, rows), ids)
-        writing.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
+        words, found = index_words(transaction, self.sides(transaction, rows), ids)
+        transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
 
-    def stage_words(self, writing: Writing, rows: Rows, ids: NDArray[np.int64]) -> None:
+    def stage_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
         """See `ChangedRules`."""
-        writing.loader.stage_columns(staged_rule_words, words_of(writing, self.sides(writing, rows), ids))
+        transaction.loader.stage_columns(
+            staged_rule_words, index_words(transaction, self.sides(transaction, rows), ids)
+        )
 
 
-def change_rules(writing: Writing, changed: ChangedRules) -> None:
+def change_rules(transaction: WriteTransaction, changed: ChangedRules) -> None:
     """Apply count changes. New rules are inserted with their words; rules without uses are deleted.
 
-    Raises `CountError` if a count would become negative, and `KeyCollisionError` if a key belongs to another rule.
+    Raises `CountError` if a count would become negative, and `RuleKeyCollisionError` if a key belongs to another rule.
     """
     deltas = changed.deltas
-    before = changed.stored(writing)
+    before = changed.stored(transaction)
     after = StoredUses(
         before.ids,
         before.counts + deltas.counts,
@@ -143,13 +145,13 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
     negative = np.flatnonzero(below)
     if len(negative):
         row = int(negative[0])
-        [source], [target] = changed.sides(writing, negative[:1])
+        [source], [target] = changed.sides(transaction, negative[:1])
         raise CountError(
             f"the rule {f'{source} ||| {target}'!r} would have count {after.counts[row]}, expected_uses "
             f"{after.expected[row]:g} and minimal_uses {after.minimal[row]}, which do not match the derivations: run "
             "`hierogram verify`"
         )
-    state = writing.state
+    state = transaction.state
     known, used = before.ids > 0, after.used()
     state.rules_in_use += int((after.counts > 0).sum() - (before.counts > 0).sum())
     state.rules_expected += int((after.expected > 0).sum() - (before.expected > 0).sum())
@@ -161,65 +163,66 @@ def change_rules(writing: Writing, changed: ChangedRules) -> None:
     if state.day != today:
         state.day, state.last_rule_id_before = today, state.last_rule_id
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
-    _set_counts(writing, after, moved_count & used, known & used & ~moved_count & moved)
-    had_words, has_words = (found_by_words(stored.counts, stored.expected) for stored in (before, after))
-    _note_words(writing, changed, after, np.flatnonzero(known & ~had_words & has_words))
+    _set_counts(transaction, after, moved_count & used, known & used & ~moved_count & moved)
+    had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
+    _note_words(transaction, changed, after, np.flatnonzero(known & ~had_words & has_words))
     gone = np.flatnonzero(known & ~used)
-    _delete_rules(writing, changed, before, gone)
+    _delete_rules(transaction, changed, before, gone)
     new = np.flatnonzero(~known & used)
     new_ids = np.arange(len(new)) + state.last_rule_id + 1
     state.last_rule_id += len(new)
     if len(new):
-        changed.insert(writing, new, new_ids)
-        by_words = found_by_words(deltas.counts[new], deltas.expected_uses[new])
-        changed.insert_words(writing, new[by_words], new_ids[by_words])
+        changed.insert(transaction, new, new_ids)
+        by_words = is_indexed_by_words(deltas.counts[new], deltas.expected_uses[new])
+        changed.insert_words(transaction, new[by_words], new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
     often = np.maximum(before.expected, after.expected) >= REMEMBERED_USES
     remembered = np.flatnonzero((deltas.expected_uses != 0) & often)
-    _remember(writing, ids[remembered], changed.sides(writing, remembered), before.chosen(remembered))
+    _remember(transaction, ids[remembered], changed.sides(transaction, remembered), before.chosen(remembered))
     watched = np.flatnonzero(is_watched(before.expected, after.expected))
-    sides = changed.sides(writing, watched)
-    watch(writing, Moved(ids[watched], *sides, after.expected[watched], after.variances[watched]))
+    sides = changed.sides(transaction, watched)
+    watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
-    note(writing, keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
+    add_keys(transaction, keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
 
 
-def merged(deltas: RuleDeltas) -> Named:
-    """Merge the deltas of equal keys into one row each. Raises `KeyCollisionError`."""
+def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
+    """Merge the deltas of equal keys into one row each. Raises `RuleKeyCollisionError`."""
     # Databases store keys as signed integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.sources.strings(), deltas.targets.strings()
     # Usually all of these are distinct, which implies that all keys are distinct.
     mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
     if (mixed[1:] != mixed[:-1]).all():
-        return Named(deltas, keys, (sources, targets))
+        return NamedChanges(deltas, keys, (sources, targets))
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     if first.all():
-        return Named(deltas, keys, (sources, targets))
+        return NamedChanges(deltas, keys, (sources, targets))
     firsts = order[first][np.cumsum(first) - 1]
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
-            raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
+            raise RuleKeyCollisionError(deltas.shown(earlier), deltas.shown(row))
     groups = np.empty_like(firsts)
     groups[order] = firsts
-    return Named(deltas.added_up(groups), keys, (sources, targets))
+    return NamedChanges(deltas.added_up(groups), keys, (sources, targets))
 
 
-def _stored(writing: Writing, named: Named) -> StoredUses:
-    """Look up the stored uses of the deltas' rules. Raises `KeyCollisionError`."""
+def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:
+    """Look up the stored uses of the deltas' rules. Raises `RuleKeyCollisionError`."""
     stored = StoredUses.nothing(len(named.keys))
-    rows, ids = candidates(writing, named.keys)
+    rows, ids = find_candidates(transaction, named.keys)
     if not len(ids):
         return stored
-    writing.loader.stage_columns(staged_rules, [np.unique(ids)])
+    transaction.loader.stage_columns(staged_rules, [np.unique(ids)])
     names = ("id", "key_high", "key_low", "count", "minimal_uses", *_EXPECTED, "source", "target")
     wanted = (rules.c[name] for name in names)
-    found = columns_of(
-        writing.connection, select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id))
+    found = read_columns(
+        transaction.connection,
+        select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)),
     )
     if not found:
         return stored
@@ -234,14 +237,16 @@ def _stored(writing: Writing, named: Named) -> StoredUses:
     rows, places = rows[same_key], places[same_key]
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if named.texts[0][row] != sources[place] or named.texts[1][row] != targets[place]:
-            raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
+            raise RuleKeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
     stored.ids[rows], stored.counts[rows] = numbers[0][places], numbers[3][places]
     stored.expected[rows], stored.variances[rows] = expected[places], variances[places]
     stored.minimal[rows] = numbers[4][places]
     return stored
 
 
-def _set_counts(writing: Writing, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]) -> None:
+def _set_counts(
+    transaction: WriteTransaction, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]
+) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Update rules with unchanged counts separately, because setting `count` would rewrite their index entries.
     others = (*_EXPECTED, "minimal_uses")
@@ -250,30 +255,30 @@ def _set_counts(writing: Writing, after: StoredUses, changed: NDArray[np.bool_],
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
             values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
-            writing.loader.stage_columns(staged_counts, [column[rows] for column in values])
+            transaction.loader.stage_columns(staged_counts, [column[rows] for column in values])
             assignments = {name: staged_counts.c[name] for name in columns}
-            writing.connection.execute(update(rules).values(assignments).where(found))
+            transaction.connection.execute(update(rules).values(assignments).where(found))
 
 
-def insert_rules(writing: Writing, named: Named, rows: Rows, ids: NDArray[np.int64]) -> None:
+def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows, ids: NDArray[np.int64]) -> None:
     """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
     numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
-        *named.sides(writing, rows),
+        *named.sides(transaction, rows),
         *named.keys[rows].T.tolist(),
         # Bind booleans as integers, which is faster in the SQLite driver.
         *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
     ]
     names = ("id", "source", "target", "key_high", "key_low", *NUMBERS)
-    writing.loader.insert(rules, names, zip(*columns, strict=True))
+    transaction.loader.insert(rules, names, zip(*columns, strict=True))
 
 
-def _note_words(writing: Writing, changed: ChangedRules, after: StoredUses, rows: Rows) -> None:
+def _note_words(transaction: WriteTransaction, changed: ChangedRules, after: StoredUses, rows: Rows) -> None:
     """Index the words of rules. Existing entries are kept."""
     if len(rows):
-        changed.stage_words(writing, rows, after.ids[rows])
-        writing.connection.execute(
+        changed.stage_words(transaction, rows, after.ids[rows])
+        transaction.connection.execute(
             text(
                 "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
                 " ORDER BY word_id, rule_id ON CONFLICT (word_id, rule_id) DO NOTHING"
@@ -281,23 +286,23 @@ def _note_words(writing: Writing, changed: ChangedRules, after: StoredUses, rows
         )
 
 
-def _delete_rules(writing: Writing, changed: ChangedRules, before: StoredUses, rows: Rows) -> None:
+def _delete_rules(transaction: WriteTransaction, changed: ChangedRules, before: StoredUses, rows: Rows) -> None:
     if not len(rows):
         return
-    connection = writing.connection
-    writing.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
+    connection = transaction.connection
+    transaction.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
     connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
-    changed.stage_words(writing, rows, before.ids[rows])
+    changed.stage_words(transaction, rows, before.ids[rows])
     connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )
 
 
-def words_of(
-    writing: Writing, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
+def index_words(
+    transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted columns (word ids, rule ids) for each distinct word on each side of the rules."""
-    words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
+    words = RuleWords(read_notation(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0)))
     found = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
     return words.word_ids(found), words.rule_ids(found)
 
@@ -307,7 +312,9 @@ REMEMBERED_USES = 8
 REMEMBERED_DAYS = 366
 
 
-def _remember(writing: Writing, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses) -> None:
+def _remember(
+    transaction: WriteTransaction, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses
+) -> None:
     """Record the uses of rules at the start of the day in `rule_history`, if not recorded yet.
 
     A rule that is new today starts with 0. A rule that reaches `REMEMBERED_USES` today is recorded with its uses before
@@ -315,11 +322,11 @@ def _remember(writing: Writing, ids: NDArray[np.int64], sides: tuple[list[str], 
     """
     if not len(ids):
         return
-    state = writing.state
+    state = transaction.state
     new = ids > state.last_rule_id_before
     numbers = (np.where(new, 0, column).tolist() for column in (before.counts, before.expected, before.variances))
-    writing.loader.stage(staged_history, sorted(zip(ids.tolist(), *sides, *numbers, strict=True)))
-    writing.connection.execute(
+    transaction.loader.stage(staged_history, sorted(zip(ids.tolist(), *sides, *numbers, strict=True)))
+    transaction.connection.execute(
         text(
             "INSERT INTO rule_history (day, rule_id, source, target, count, expected_uses, expected_uses_variance)"
             " SELECT :day, rule_id, source, target, count, expected_uses, expected_uses_variance FROM staged_history"
@@ -329,4 +336,4 @@ def _remember(writing: Writing, ids: NDArray[np.int64], sides: tuple[list[str], 
         {"day": state.day},
     )
     oldest = date.fromisoformat(state.day) - timedelta(days=REMEMBERED_DAYS)
-    writing.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))
+    transaction.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))

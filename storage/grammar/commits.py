@@ -7,30 +7,30 @@ from sqlalchemy import Table, func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.loading import staged_keys, staged_progress
-from hierogram.storage.database.transactions import Writing, now
-from hierogram.storage.exceptions import PairMissingError, PairMovedError, RekeyError
-from hierogram.storage.grammar.changes import change_rules, merged
+from hierogram.storage.database.transactions import WriteTransaction, now
+from hierogram.storage.exceptions import PairChangedError, PairMissingError, RekeyError
+from hierogram.storage.grammar.changes import change_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
 
 
-def save_derivations(writing: Writing, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
+def save_derivations(transaction: WriteTransaction, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
     """Write the pairs' derivations and progress, and apply the rule count changes.
 
-    Raises `PairMissingError`, `PairMovedError`, and the errors of `change_rules`.
+    Raises `PairMissingError`, `PairChangedError`, and the errors of `change_rules`.
     """
     if updates is not None and len(updates):
-        _save_pairs(writing, updates)
+        _save_pairs(transaction, updates)
     if deltas is not None:
-        writing.state.leave_out(deltas.left_out)
+        transaction.state.leave_out(deltas.left_out)
         if len(deltas):
-            change_rules(writing, merged(deltas))
+            change_rules(transaction, merge_deltas(deltas))
 
 
-def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
-    writing.loader.stage(
+def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
+    transaction.loader.stage(
         staged_progress,
         zip(
             updates.ids.tolist(),
@@ -47,16 +47,16 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
     ids, times = np.unique(updates.ids, return_counts=True)
     if (times > 1).any():
         raise PairMissingError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
-    save_progress(writing, staged_progress, len(updates), int(updates.burned_in.sum()))
+    save_progress(transaction, staged_progress, len(updates), int(updates.burned_in.sum()))
 
 
-def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int) -> None:
+def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, burned_in: int) -> None:
     """Write the derivations and progress of distinct pairs.
 
     `progress` is a table with the columns of `staged_progress`, `pairs` the number of its rows, `burned_in` the number
-    of pairs that have burned in. Raises `PairMissingError` and `PairMovedError`.
+    of pairs that have burned in. Raises `PairMissingError` and `PairChangedError`.
     """
-    connection, totals, given = writing.connection, writing.state, progress.c
+    connection, totals, given = transaction.connection, transaction.state, progress.c
     before = connection.execute(
         select(sentence_pairs.c.state, func.count())
         .select_from(progress.join(sentence_pairs, sentence_pairs.c.id == given.pair_id))
@@ -76,7 +76,7 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
         .limit(1)
     ).one_or_none()
     if moved is not None:
-        raise PairMovedError(
+        raise PairChangedError(
             f"pair {moved.pair_id} was read at sweep {moved.since}, but is at sweep {moved.sweep} now, because "
             "another process learns on this store: stop one process and restart the other"
         )
@@ -103,24 +103,26 @@ def save_progress(writing: Writing, progress: Table, pairs: int, burned_in: int)
             f" SELECT pair_id, :position FROM {progress.name} WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
         ),
-        {"position": writing.state.position + 1},
+        {"position": transaction.state.position + 1},
     )
 
 
-def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:
+def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord]) -> None:
     """Append sweeps to the table `sweeps`."""
     if not records:
         return
     finished_at = now()
-    writing.connection.execute(insert(sweeps), [{**record._asdict(), "finished_at": finished_at} for record in records])
-    writing.state.sweeps += len(records)
+    transaction.connection.execute(
+        insert(sweeps), [{**record._asdict(), "finished_at": finished_at} for record in records]
+    )
+    transaction.state.sweeps += len(records)
 
 
-def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
+def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None:
     """Insert or update label parameters of a tree grammar. Other labels are unchanged."""
     if not rows:
         return
-    writing.connection.execute(
+    transaction.connection.execute(
         text(
             "INSERT INTO labels (label, strength, expansion_probability)"
             " VALUES (:label, :strength, :expansion_probability)"
@@ -131,10 +133,10 @@ def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
     )
 
 
-def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
+def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -> None:
     """Replace the keys of all rules, given as (id, high, low). Raises `RekeyError` unless rules and keys match 1:1."""
-    connection = writing.connection
-    writing.loader.stage(staged_keys, keys)
+    connection = transaction.connection
+    transaction.loader.stage(staged_keys, keys)
     offered, ids, pairs = connection.execute(
         text(
             "SELECT (SELECT count(*) FROM staged_keys),"
@@ -156,4 +158,4 @@ def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
         .values(key_high=staged_keys.c.key_high, key_low=staged_keys.c.key_low)
         .where(rules.c.id == staged_keys.c.rule_id)
     )
-    rebuild(writing)
+    rebuild(transaction)

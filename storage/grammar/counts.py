@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from hierogram.samplers.grammar.columns import Texts, concatenated, join_texts, lines_of
+from hierogram.samplers.grammar.columns import Texts, concatenate_texts, join_texts, split_lines
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.copying import binary_cursor, elements_of
+from hierogram.storage.database.copying import array_elements, binary_cursor
 from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRules
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ _NUMBERS = {
 
 _IDS_PER_QUERY = 4_000_000
 
-IDS_A_RANGE = 1 << 17
+IDS_PER_RANGE = 1 << 17
 """Ids per range when reading all rules: about 30 MB of memory."""
 
-_IDS_A_BLOCK = 4_096
+_IDS_PER_BLOCK = 4_096
 """Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
 
 
@@ -65,14 +65,14 @@ def rule_counts(connection: Connection) -> RuleCounts:
 
 def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
     """Return the rules with `after` < id <= `until`, unordered."""
-    ids = range(after, until, _IDS_A_BLOCK)
+    ids = range(after, until, _IDS_PER_BLOCK)
     if connection.dialect.name == POSTGRES:
         numbers, sources, targets = _blocks_on_postgres(connection, ids, until)
     else:
         numbers = _numbers_on_sqlite(connection, _NUMBERS, f"id > {after} AND id <= {until}")
         blocks = list(_sides_on_sqlite(connection, numbers[0], ids, until))
-        sources = concatenated([source for source, _ in blocks])
-        targets = concatenated([target for _, target in blocks])
+        sources = concatenate_texts([source for source, _ in blocks])
+        targets = concatenate_texts([target for _, target in blocks])
     rule_ids, key_high, key_low, *columns = numbers
     kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBERS.items())[3:])
     typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
@@ -81,8 +81,8 @@ def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
 
 def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
     """Yield the table `rules` in ranges of ids."""
-    for after in range(0, read_last_id(connection), IDS_A_RANGE):
-        yield stored_rules(connection, after, after + IDS_A_RANGE)
+    for after in range(0, read_last_id(connection), IDS_PER_RANGE):
+        yield stored_rules(connection, after, after + IDS_PER_RANGE)
 
 
 def read_last_id(connection: Connection) -> int:
@@ -112,7 +112,7 @@ def _sides_on_sqlite(
     assert isinstance(driver, sqlite3.Connection)
     query = "SELECT group_concat(source, char(10)), group_concat(target, char(10)) FROM rules WHERE id > ? AND id <= ?"
     for after in blocks:
-        bounds = after, min(after + _IDS_A_BLOCK, until)
+        bounds = after, min(after + _IDS_PER_BLOCK, until)
         first, last = np.searchsorted(rule_ids, bounds, "right").tolist()
         if first < last:
             [sides] = driver.execute(query, bounds).fetchall()
@@ -121,7 +121,7 @@ def _sides_on_sqlite(
 
 def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
     """Split both sides into one line for each rule. An invalid line feed within a side is replaced by a space."""
-    source, target = (lines_of(side) for side in sides)
+    source, target = (split_lines(side) for side in sides)
     if source.size == target.size == len(ids):
         return source, target
     found = connection.execute(
@@ -148,7 +148,7 @@ def _numbers_on_postgres(connection: Connection, fields: dict[str, str], conditi
         for start in range(0, last_id, _IDS_PER_QUERY):
             values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
             for part, value, kind in zip(parts, values, fields.values(), strict=True):
-                part.append(elements_of(value, kind))
+                part.append(array_elements(value, kind))
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
 
 
@@ -172,11 +172,15 @@ def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: in
     sides: list[tuple[Texts, Texts]] = []
     with binary_cursor(connection) as cursor:
         for after in blocks:
-            *arrays_found, source, target = _values(cursor, query, after, min(after + _IDS_A_BLOCK, until))
+            *arrays_found, source, target = _values(cursor, query, after, min(after + _IDS_PER_BLOCK, until))
             if source is None or target is None:
                 continue
             for part, value, kind in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
-                part.append(elements_of(value, kind))
+                part.append(array_elements(value, kind))
             sides.append(_both(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
     columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
-    return columns, concatenated([source for source, _ in sides]), concatenated([target for _, target in sides])
+    return (
+        columns,
+        concatenate_texts([source for source, _ in sides]),
+        concatenate_texts([target for _, target in sides]),
+    )

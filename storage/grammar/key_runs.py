@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.grammar.counts import rule_keys
 from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import rule_key_runs
@@ -23,23 +23,23 @@ from hierogram.storage.schema.tables import rule_key_runs
 _RATIO = 4
 """A run is merged with the younger runs unless it is at least this many times as large."""
 
-_LARGEST_RUN = 16_000_000
+_MAX_RUN = 16_000_000
 """Maximum entries of a run. A larger run would approach the databases' size limit of a value."""
 
-_RUNS_A_POSITION = 1_000
+_RUNS_PER_POSITION = 1_000
 """Run ids per store position. Run ids encode the position of the commit, so they are never reused."""
 
 _HALF = np.uint64(32)
 _PLACE = np.uint64((1 << 32) - 1)
 
 
-def fingerprints_of(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint32]:
+def key_fingerprints(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the fingerprints uint32[n] of signed or unsigned keys [n, 2] (high, low)."""
     mixed = keys.view(np.uint64)[:, 0] ^ keys.view(np.uint64)[:, 1]
     return (mixed ^ mixed >> _HALF).astype(np.uint32)
 
 
-def run_of(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
+def make_run(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
     """Sort entries into a run."""
     order = _ascending(fingerprints)
     return KeyRun(fingerprints[order], rule_ids[order])
@@ -52,7 +52,7 @@ def _ascending(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
     return (np.sort(numbers) & _PLACE).astype(np.int64)
 
 
-def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find all entries that match fingerprints. Returns indices into `fingerprints` and into the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
     found = np.zeros(len(fingerprints), np.int64)
@@ -64,10 +64,10 @@ def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.i
     return numbers, np.arange(len(numbers)) + np.repeat(first - before, found)
 
 
-def merged(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
+def merge_runs(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
     """Merge two runs. Tombstones cancel entries of the older run; all are dropped if it is the `oldest` run."""
     gone = np.flatnonzero(younger.rule_ids < 0)
-    numbers, places = matches(older, younger.fingerprints[gone])
+    numbers, places = find_matches(older, younger.fingerprints[gone])
     same = older.rule_ids[places] == -younger.rule_ids[gone[numbers]]
     kept_older = np.ones(len(older.rule_ids), np.bool_)
     kept_older[places[same]] = False
@@ -79,13 +79,13 @@ def merged(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
     return KeyRun(np.insert(fingerprints, at, added), np.insert(rule_ids, at, younger.rule_ids[kept_younger]))
 
 
-def encoded(run: KeyRun) -> bytes:
+def encode_run(run: KeyRun) -> bytes:
     """Encode a run: all fingerprints, then all rule ids, little-endian."""
     return run.fingerprints.astype("<u4").tobytes() + run.rule_ids.astype("<i8").tobytes()
 
 
-def decoded(content: bytes) -> KeyRun:
-    """Decode a run; inverse of `encoded`."""
+def decode_run(content: bytes) -> KeyRun:
+    """Decode a run; inverse of `encode_run`."""
     entries = len(content) // 12
     return KeyRun(
         np.frombuffer(content, "<u4", entries).astype(np.uint32),
@@ -93,32 +93,36 @@ def decoded(content: bytes) -> KeyRun:
     )
 
 
-def _runs(writing: Writing) -> dict[int, KeyRun]:
+def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
     """Return the store's runs by id, oldest first. Runs in memory are not reread."""
-    known = writing.key_runs
+    known = transaction.key_runs
     found = rule_key_runs.c
-    ids = writing.connection.scalars(select(found.id).order_by(found.id)).all()
+    ids = transaction.connection.scalars(select(found.id).order_by(found.id)).all()
     missing = [run_id for run_id in ids if run_id not in known]
-    rows = writing.connection.execute(select(found.id, found.content).where(found.id.in_(missing))) if missing else ()
-    read = {row.id: decoded(row.content) for row in rows}
-    writing.key_runs.update(read)
+    rows = (
+        transaction.connection.execute(select(found.id, found.content).where(found.id.in_(missing))) if missing else ()
+    )
+    read = {row.id: decode_run(row.content) for row in rows}
+    transaction.key_runs.update(read)
     for run_id in set(known) - set(ids):
-        del writing.key_runs[run_id]
-    return {run_id: writing.key_runs[run_id] for run_id in ids}
+        del transaction.key_runs[run_id]
+    return {run_id: transaction.key_runs[run_id] for run_id in ids}
 
 
-def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_candidates(
+    transaction: WriteTransaction, keys: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find rules that may have one of the keys int64[n, 2]. Returns (key indices, rule ids), sorted by rule id.
 
     The result contains all rules with these keys. It may also contain other rules and deleted rules.
     """
-    fingerprints = fingerprints_of(keys)
+    fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _ascending(fingerprints)
     fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for run in _runs(writing).values():
-        some, places = matches(run, fingerprints)
+    for run in _runs(transaction).values():
+        some, places = find_matches(run, fingerprints)
         numbers.append(ascending[some])
         rule_ids.append(run.rule_ids[places])
     every_number, every_id = np.concatenate(numbers), np.concatenate(rule_ids)
@@ -127,44 +131,44 @@ def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.in
     return every_number[order], every_id[order]
 
 
-def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
+def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
     """Add rules with keys int64[n, 2] to the index. Negative ids are tombstones of deleted rules."""
     if not len(rule_ids):
         return
-    runs = _runs(writing)
-    young = run_of(fingerprints_of(keys), rule_ids)
+    runs = _runs(transaction)
+    young = make_run(key_fingerprints(keys), rule_ids)
     taken = []
     for run_id, run in sorted(runs.items(), reverse=True):
         entries = len(young.rule_ids)
-        if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _LARGEST_RUN:
+        if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _MAX_RUN:
             break
         taken.append(run_id)
-        young = merged(run, young, oldest=len(taken) == len(runs))
-    writing.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(taken)))
+        young = merge_runs(run, young, oldest=len(taken) == len(runs))
+    transaction.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(taken)))
     for run_id in taken:
-        del writing.key_runs[run_id]
-    _write(writing, young)
+        del transaction.key_runs[run_id]
+    _write(transaction, young)
 
 
-def rebuild(writing: Writing) -> None:
+def rebuild(transaction: WriteTransaction) -> None:
     """Rebuild the runs from the table `rules`."""
-    writing.connection.execute(delete(rule_key_runs))
-    writing.key_runs.clear()
-    rule_ids, keys = rule_keys(writing.connection)
-    every = run_of(fingerprints_of(keys), rule_ids)
-    for first in range(0, len(every.rule_ids), _LARGEST_RUN):
-        last = first + _LARGEST_RUN
-        _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
+    transaction.connection.execute(delete(rule_key_runs))
+    transaction.key_runs.clear()
+    rule_ids, keys = rule_keys(transaction.connection)
+    every = make_run(key_fingerprints(keys), rule_ids)
+    for first in range(0, len(every.rule_ids), _MAX_RUN):
+        last = first + _MAX_RUN
+        _write(transaction, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
 
 
 def stored_runs(connection: Connection) -> Iterator[KeyRun]:
     """Yield the store's runs, oldest first, holding one in memory."""
     statement = select(rule_key_runs.c.content).order_by(rule_key_runs.c.id)
     for content in connection.scalars(statement, execution_options={"yield_per": 1}):
-        yield decoded(content)
+        yield decode_run(content)
 
 
-def differences(
+def compare_runs(
     runs: Iterable[tuple[int, KeyRun]], rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
 ) -> tuple[list[int], list[int]]:
     """Compare runs with the rule ids int64[n] and keys [n, 2] of the table `rules`.
@@ -174,23 +178,25 @@ def differences(
     """
     noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
     for number, run in runs:
-        noted = merged(noted, run, oldest=number == 0)
-    stored = run_of(fingerprints_of(keys), rule_ids)
+        noted = merge_runs(noted, run, oldest=number == 0)
+    stored = make_run(key_fingerprints(keys), rule_ids)
     return _missing(stored, noted), _missing(noted, stored)
 
 
 def _missing(run: KeyRun, other: KeyRun) -> list[int]:
     """Return the sorted ids of entries that are missing in the other run."""
-    numbers, places = matches(other, run.fingerprints)
+    numbers, places = find_matches(other, run.fingerprints)
     found = numbers[other.rule_ids[places] == run.rule_ids[numbers]]
     ids: list[int] = np.sort(np.delete(run.rule_ids, found)).tolist()
     return ids
 
 
-def _write(writing: Writing, run: KeyRun) -> None:
+def _write(transaction: WriteTransaction, run: KeyRun) -> None:
     if not len(run.rule_ids):
         return
     # Younger runs have higher ids, even within a transaction.
-    run_id = max((writing.state.position + 1) * _RUNS_A_POSITION, 1 + max(writing.key_runs, default=0))
-    writing.connection.execute(insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encoded(run)))
-    writing.key_runs[run_id] = run
+    run_id = max((transaction.state.position + 1) * _RUNS_PER_POSITION, 1 + max(transaction.key_runs, default=0))
+    transaction.connection.execute(
+        insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encode_run(run))
+    )
+    transaction.key_runs[run_id] = run

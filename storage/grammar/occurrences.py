@@ -10,7 +10,7 @@ from sqlalchemy import FromClause, func, select, text
 
 from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import Access, Writing, read_state
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_state
 from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.records import PairRow, SupportingPair
@@ -20,7 +20,7 @@ UsedKey = tuple[int, int, int, int]
 """Pair id, key high, key low, uses."""
 
 
-class Occurrences(Access):
+class OccurrenceIndex(StoreAccess):
     """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
@@ -62,19 +62,19 @@ class Occurrences(Access):
         `uses` contains (pair id, key high, key low, uses); the keys use `key_salt`. Pairs that were sampled after the
         position are skipped. If the store's salt has changed, all pairs are skipped.
         """
-        with self._writing() as writing:
-            connection = writing.connection
+        with self._writing() as transaction:
+            connection = transaction.connection
             if read_settings(connection).key_salt != key_salt:
                 return 0
-            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
+            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
             current = connection.scalars(
                 select(resampled.c.pair_id)
                 .join(staged_ids, staged_ids.c.id == resampled.c.pair_id)
                 .where(resampled.c.position <= position)
             ).all()
-            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
-            writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
-            forget(writing)
+            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
+            transaction.loader.stage(staged_uses, _with_rules(transaction, list(uses)))
+            remove_pairs(transaction)
             for statement in (
                 "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
                 " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
@@ -108,20 +108,20 @@ class Occurrences(Access):
             return [SupportingPair._make(row) for row in connection.execute(statement)]
 
 
-def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
+def _with_rules(transaction: WriteTransaction, uses: Sequence[UsedKey]) -> list[Row]:
     """Join the uses with all candidate rules for their keys."""
     # Import numpy only when writing.
     import numpy as np
 
-    from hierogram.storage.grammar.key_runs import candidates
+    from hierogram.storage.grammar.key_runs import find_candidates
 
     keys = np.array([(high, low) for _, high, low, _ in uses], np.int64).reshape(-1, 2)
-    numbers, rule_ids = candidates(writing, keys)
+    numbers, rule_ids = find_candidates(transaction, keys)
     found = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
     return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in found]
 
 
-def forget(writing: Writing) -> None:
+def remove_pairs(transaction: WriteTransaction) -> None:
     """Delete the pairs of `staged_ids` from the index."""
     for table in ("rule_pairs", "indexed_pairs"):
-        writing.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))
+        transaction.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))

@@ -16,13 +16,13 @@ from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordPl
 _RULES_TAKEN_APART = 50_000
 """Rules per batch when splitting sides into words; limits memory."""
 
-_NO_WORD, _NOT_MET = 0, -1
+_NO_WORD, _NOT_SEEN = 0, -1
 
 WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
 """Function from a side of the vocabulary and tokens to the ids of the tokens."""
 
 
-def found_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
+def is_indexed_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask of the rules to index by word: rules with a count, or with at least 0.5 expected uses."""
     found: NDArray[np.bool_] = (counts > 0) | (expected >= 0.5)
     return found
@@ -35,7 +35,9 @@ _FARTHEST = 8
 _FAR = 0
 
 
-def anchors(first: NDArray[np.int64], second: NDArray[np.int64], distances: NDArray[np.int64]) -> NDArray[np.int64]:
+def hash_anchors(
+    first: NDArray[np.int64], second: NDArray[np.int64], distances: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the anchors, from -2²⁸ to -1, of pairs of word ids.
 
     The first word precedes the second at the given distance in words; `_FAR` stands for an unknown distance or one
@@ -48,7 +50,7 @@ def anchors(first: NDArray[np.int64], second: NDArray[np.int64], distances: NDAr
     return numbers
 
 
-def anchors_of_sentence(words: NDArray[np.int64]) -> NDArray[np.int64]:
+def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sorted distinct anchors of a sentence of word ids (0: not in the vocabulary)."""
     places = np.flatnonzero(words)
     before, after = np.triu_indices(len(places), 1)
@@ -58,8 +60,8 @@ def anchors_of_sentence(words: NDArray[np.int64]) -> NDArray[np.int64]:
     return distinct(
         np.concatenate(
             [
-                anchors(words[first[near]], words[second[near]], distances[near]),
-                anchors(words[first[gapped]], words[second[gapped]], np.full(int(gapped.sum()), _FAR)),
+                hash_anchors(words[first[near]], words[second[near]], distances[near]),
+                hash_anchors(words[first[gapped]], words[second[gapped]], np.full(int(gapped.sum()), _FAR)),
             ]
         )
     )
@@ -101,7 +103,7 @@ class RuleWords:
                 words = np.flatnonzero(symbols)
                 found.append(symbols[words] << self._bits | rule_ids[some][rows[words]])
                 if self._anchored and place.side == SOURCE:
-                    numbers, of_rows = _anchors_of(symbols, rows)
+                    numbers, of_rows = _side_anchors(symbols, rows)
                     found.append(numbers << self._bits | rule_ids[some][of_rows])
         return distinct(np.concatenate(found))
 
@@ -110,8 +112,8 @@ class RuleWords:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
         symbols = " ".join(texts).split(" ")
-        words = np.fromiter(map(known.get, symbols, repeat(_NOT_MET)), np.int64, len(symbols))
-        unmet = np.flatnonzero(words == _NOT_MET).tolist()
+        words = np.fromiter(map(known.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
+        unmet = np.flatnonzero(words == _NOT_SEEN).tolist()
         if unmet:
             met = {symbol: place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in unmet)}
             ids = self._word_ids(place.vocabulary, (token for token in met.values() if token is not None))
@@ -121,7 +123,7 @@ class RuleWords:
         return words, np.repeat(np.arange(len(texts)), spaces + 1)
 
 
-def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the anchors of sides with several words, and their rows.
 
     The anchor uses the first positions of the two words that were added to the vocabulary last, or the first two
@@ -144,7 +146,7 @@ def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[ND
     gaps = np.cumsum(symbols == _NO_WORD)
     distances = second - first
     distances[(gaps[first] != gaps[second]) | (distances > _FARTHEST)] = _FAR
-    return anchors(symbols[first], symbols[second], distances), rows[first]
+    return hash_anchors(symbols[first], symbols[second], distances), rows[first]
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

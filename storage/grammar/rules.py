@@ -8,15 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.claims import WORKER_TABLES, Leases, check_token
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
 from hierogram.storage.grammar.runs import save_run
-from hierogram.storage.pairs.vocabulary import like_words, readings, spellings
+from hierogram.storage.pairs.vocabulary import readings, similar_words, spellings
 from hierogram.storage.records import (
     LabelRow,
     LearningRun,
@@ -43,7 +43,7 @@ from hierogram.storage.schema.tables import (
 )
 
 
-class Grammar(Leases):
+class StoredGrammar(Leases):
     """Rules, rule counts, and commits of the derivations that determine them."""
 
     def rule_counts(self) -> RuleCounts:
@@ -64,7 +64,7 @@ class Grammar(Leases):
 
         A part contains derivations and deltas, or refers to tables that a worker wrote. `sweeps` are appended to the
         history, `labels` are the label parameters of a tree grammar, and `run` is the progress of the learning run.
-        Other writers wait until all parts are written. Raises `PairMissingError`, `PairMovedError`, `CountError` if a
+        Other writers wait until all parts are written. Raises `PairMissingError`, `PairChangedError`, `CountError` if a
         count would become negative, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` if
         another process holds the lease, and `LeaseLostError` if this store object lost the lease.
         """
@@ -73,7 +73,7 @@ class Grammar(Leases):
         with self._committing(durable=False) as transaction:
             for part in parts:
                 if isinstance(part, WrittenPart):
-                    worker_tables.take_in(transaction, part)
+                    worker_tables.merge_part(transaction, part)
                 else:
                     commits.save_derivations(transaction, *part)
             commits.append_sweeps(transaction, sweeps)
@@ -132,25 +132,25 @@ class Grammar(Leases):
         complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source, target) of the
         last rule of the previous page. If `respelled`, words match words that differ in accents or capital letters.
         """
-        wanted = Wanted(source, target, words, after, drawn)
+        wanted = RuleFilter(source, target, words, after, drawn)
         with self._reading() as connection:
             found = {
                 rule.id: rule
-                for conditions in (respellings(connection, wanted) if respelled else [wanted])
+                for conditions in (respell_filter(connection, wanted) if respelled else [wanted])
                 for rule in find_rules(connection, conditions, limit)
             }
         uses = attrgetter("count" if drawn else "expected_uses")
         return sorted(found.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
-    def like_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
+    def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
         """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
         with self._reading() as connection:
-            found = [one for side in sides for one in like_words(connection, side, word, limit)]
+            found = [one for side in sides for one in similar_words(connection, side, word, limit)]
             return list(dict.fromkeys(one.token for one in found))[:limit]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RuleFilter:
     """Conditions of a rule query: complete sides, words on either side, and a page start (uses, source, target).
 
     Uses are expected uses, or uses in the current derivations if `drawn`.
@@ -163,7 +163,7 @@ class Wanted:
     drawn: bool = False
 
 
-def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[RuleRow]:
+def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> list[RuleRow]:
     """Return up to `limit` rules that meet all conditions, most frequent first."""
     source, target, after = conditions.source, conditions.target, conditions.after
     uses = rules.c.count if conditions.drawn else rules.c.expected_uses
@@ -214,16 +214,16 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     return [RuleRow(*row) for row in answer]
 
 
-def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
+def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
     """Return the conditions with words respelled in accents or capital letters, likeliest first."""
-    two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
+    two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).offers
     sides = [
         (side, text.split(" ") if two_sides and text else [])
         for side, text in ((SOURCE, conditions.source), (TARGET, conditions.target))
     ]
     wanted = [
         *(
-            (f"{side} ", (side,), [word for symbol in symbols if (word := terminal_of(symbol))])
+            (f"{side} ", (side,), [word for symbol in symbols if (word := unescape_terminal(symbol))])
             for side, symbols in sides
         ),
         (" ", (SOURCE, TARGET), conditions.words),
@@ -238,7 +238,7 @@ def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
     def side_of(side: str, text: str | None, reading: Mapping[str, str]) -> str | None:
         if not text or not two_sides:
             return text
-        words = ((symbol, terminal_of(symbol)) for symbol in text.split(" "))
+        words = ((symbol, unescape_terminal(symbol)) for symbol in text.split(" "))
         return " ".join(escape_terminal(reading[f"{side} {word}"]) if word else symbol for symbol, word in words)
 
     return [
@@ -252,7 +252,7 @@ def respellings(connection: Connection, conditions: Wanted) -> list[Wanted]:
     ]
 
 
-def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
+def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
     """Return the status of the store, in time independent of its number of pairs and rules."""
     state = read_state(connection)
     last = connection.scalar(

@@ -3,7 +3,7 @@
 from sqlalchemy import func, insert, select, text, update
 
 from hierogram.storage.database.claims import Leases
-from hierogram.storage.database.transactions import Writing, new_id, now
+from hierogram.storage.database.transactions import WriteTransaction, new_id, now
 from hierogram.storage.records import LearningRun
 from hierogram.storage.schema.tables import learning_runs
 
@@ -23,8 +23,8 @@ class LearningRuns(Leases):
 
     def begin_run(self, sweeps: int) -> LearningRun:
         """Start a learning run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
-        with self._committing() as writing:
-            added = writing.connection.execute(
+        with self._committing() as transaction:
+            added = transaction.connection.execute(
                 insert(learning_runs).values(sweeps=sweeps, done=0, after_id=0, within=0, started_at=now())
             )
             return LearningRun(new_id(added), sweeps)
@@ -36,24 +36,24 @@ class LearningRuns(Leases):
 
     def finish_run(self) -> None:
         """Mark the last learning run as finished, after its end was reported to the caller."""
-        with self._writing() as writing:
+        with self._writing() as transaction:
             last = select(func.max(learning_runs.c.id)).scalar_subquery()
-            writing.connection.execute(
+            transaction.connection.execute(
                 update(learning_runs)
                 .where(learning_runs.c.id == last, learning_runs.c.finished_at.is_(None))
                 .values(finished_at=now())
             )
 
 
-def save_run(writing: Writing, run: LearningRun) -> None:
+def save_run(transaction: WriteTransaction, run: LearningRun) -> None:
     """Save the progress of a run."""
     values = run._asdict()
-    writing.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
+    transaction.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
 
 
-def count_restarts(writing: Writing) -> None:
+def count_restarts(transaction: WriteTransaction) -> None:
     """Count a schedule restart for each pair of `staged_ids`."""
-    writing.connection.execute(
+    transaction.connection.execute(
         text(
             "INSERT INTO restarts (pair_id, number) SELECT id, 1 FROM staged_ids WHERE true"
             " ON CONFLICT (pair_id) DO UPDATE SET number = restarts.number + 1"

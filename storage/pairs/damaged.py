@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, delete, func, select, text
 
 from hierogram.storage.database.loading import staged_ids
-from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.events.feed import append
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import DamagedPair
 from hierogram.storage.schema.tables import damaged_pairs, sentence_pairs
 
 
-class DamagedPairs(Access):
+class DamagedPairs(StoreAccess):
     """Pairs that are not sampled, withdrawn or aligned again until `hierogram repair` has rebuilt them."""
 
     def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
         """Set pairs aside. Returns those that are stored and were not set aside before."""
-        with self._writing() as writing:
-            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
+        with self._writing() as transaction:
+            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
             known = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
             stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
-            new = set(writing.connection.scalars(stored.where(~known.exists())))
+            new = set(transaction.connection.scalars(stored.where(~known.exists())))
             added = [pair for pair in pairs if pair.id in new]
-            moment = writing.loader.moment(now())
-            writing.loader.insert(
+            moment = transaction.loader.moment(now())
+            transaction.loader.insert(
                 damaged_pairs, ("pair_id", "reason", "found_at"), [(*pair, moment) for pair in sorted(added)]
             )
             if added:
                 first = min(added)
                 detail = {"pair": first.id, "reason": first.reason}
-                append(writing, [NewEvent(PAIRS_DAMAGED, number=len(added), detail=detail)])
+                append(transaction, [NewEvent(PAIRS_DAMAGED, number=len(added), detail=detail)])
             return added
 
     def damaged_pairs(self, limit: int | None = None) -> list[DamagedPair]:
@@ -45,13 +45,13 @@ def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
     return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
 
 
-def put_back(writing: Writing) -> None:
+def put_back(transaction: WriteTransaction) -> None:
     """Forget that the pairs of `staged_ids` were set aside."""
-    writing.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
+    transaction.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
 
 
-def put_all_back(writing: Writing) -> int:
+def put_all_back(transaction: WriteTransaction) -> int:
     """Forget all pairs that were set aside; return their number."""
-    number = writing.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
-    writing.connection.execute(delete(damaged_pairs))
+    number = transaction.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
+    transaction.connection.execute(delete(damaged_pairs))
     return number

@@ -12,11 +12,11 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.claims import claim_batch, release_batch, renew_batch
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import Access, Writing, new_id, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now
 from hierogram.storage.events.feed import append
-from hierogram.storage.exceptions import RequestMovedError, StoreError
-from hierogram.storage.pairs.rejections import keep_rejected
-from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.exceptions import RequestConflictError, StoreError
+from hierogram.storage.pairs.rejections import save_rejected
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records import (
     GIVEN,
     NOBODY,
@@ -51,7 +51,7 @@ _PAIR_COLUMNS = (
     "source_length", "target_length", "state", "stage", "sweep", "added_at",
 )  # fmt: skip
 
-LONGEST_KEY = 255
+MAX_KEY_LENGTH = 255
 """Maximum length of a request key in characters."""
 _REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "answer")
 
@@ -59,13 +59,13 @@ Receipt = tuple[RequestRow, int | None]
 """State of a request to record, and its number of lines recorded before (None: new request)."""
 
 
-class Ingest(Access):
+class Ingest(StoreAccess):
     """Ingest of pairs, in a batch for each input, and idempotent requests."""
 
     def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
         """Open a batch for the input `origin`, creating the corpus if needed. Returns the batch id."""
-        with self._writing() as writing:
-            connection = writing.connection
+        with self._writing() as transaction:
+            connection = transaction.connection
             corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
             if corpus_id is None:
                 added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
@@ -86,16 +86,16 @@ class Ingest(Access):
             claim_batch(connection, batch_id)
             return batch_id
 
-    def set_apart(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
+    def record_failed_file(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
         """Record a spool input that cannot be read.
 
         The callback `move` moves its files within the transaction and returns the new path of the first file.
         """
-        with self._writing() as writing:
+        with self._writing() as transaction:
             path = move()
             row = {"file": file, "corpus": corpus, "path": path, "reason": reason}
-            writing.connection.execute(insert(failed_files).values(at=now(), **row))
-            append(writing, [NewEvent(FILE_FAILED, detail=row)])
+            transaction.connection.execute(insert(failed_files).values(at=now(), **row))
+            append(transaction, [NewEvent(FILE_FAILED, detail=row)])
 
     def add_pairs(
         self,
@@ -109,27 +109,27 @@ class Ingest(Access):
         A pair is rejected and returned as a rejected line if its external id is stored with other content
         (`external-id-conflict`) or if a token or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`).
         `receipt` returns the state of the request, which is recorded in the same transaction. Raises `StoreError` if
-        the batch is not open, and `RequestMovedError` if another process has recorded the request.
+        the batch is not open, and `RequestConflictError` if another process has recorded the request.
         """
-        with self._writing() as writing:
-            batch = _open_batch(writing.connection, batch_id)
-            renew_batch(writing.connection, batch_id)
+        with self._writing() as transaction:
+            batch = _open_batch(transaction.connection, batch_id)
+            renew_batch(transaction.connection, batch_id)
             corpus_id, corpus, origin = batch
             identities = pair_identities(corpus, new_pairs)
-            fresh, duplicates, refused = _sort_out(writing, identities, new_pairs)
+            fresh, duplicates, refused = _find_new_pairs(transaction, identities, new_pairs)
             if len(fresh) < len(new_pairs):
                 new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
-            writing.changes_grammar = bool(fresh)
-            first_id = writing.state.last_pair_id + 1
-            _insert_pairs(writing, (corpus_id, batch_id), identities, new_pairs)
-            insert_links(writing, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
+            transaction.changes_grammar = bool(fresh)
+            first_id = transaction.state.last_pair_id + 1
+            _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
+            insert_links(transaction, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
             turned_down = in_runs([*rejected, *refused])
-            keep_rejected(writing, batch_id, corpus, origin, turned_down)
+            save_rejected(transaction, batch_id, corpus, origin, turned_down)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
-            writing.connection.execute(
+            transaction.connection.execute(
                 update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
             )
-            writing.connection.execute(
+            transaction.connection.execute(
                 update(ingest_batches)
                 .where(ingest_batches.c.id == batch_id)
                 .values(
@@ -140,7 +140,7 @@ class Ingest(Access):
             )
             added = AddedPairs(totals, refused)
             if receipt:
-                save_request(writing, *receipt(added))
+                save_request(transaction, *receipt(added))
             return added
 
     def finish_ingest(
@@ -148,12 +148,12 @@ class Ingest(Access):
     ) -> None:
         """Close a batch as done, or as failed if `error` is given. `notes` are stored with the batch.
 
-        `receipt` is the state of the request to record. Raises `StoreError` and `RequestMovedError` like `add_pairs`.
+        `receipt` is the state of the request to record. Raises the errors of `add_pairs`.
         """
-        with self._writing() as writing:
-            _open_batch(writing.connection, batch_id)
-            release_batch(writing.connection, batch_id)
-            writing.connection.execute(
+        with self._writing() as transaction:
+            _open_batch(transaction.connection, batch_id)
+            release_batch(transaction.connection, batch_id)
+            transaction.connection.execute(
                 update(ingest_batches)
                 .where(ingest_batches.c.id == batch_id)
                 .values(
@@ -164,7 +164,7 @@ class Ingest(Access):
                 )
             )
             if receipt:
-                save_request(writing, *receipt)
+                save_request(transaction, *receipt)
 
     def find_request(self, key: str) -> RequestRow | None:
         """Return the request with the key, or None if it does not exist."""
@@ -176,30 +176,32 @@ class Ingest(Access):
 
     def forget_requests(self, before: datetime) -> int:
         """Delete requests that were last updated before `before`. Returns their number."""
-        with self._writing() as writing:
-            return writing.connection.execute(delete(requests).where(requests.c.touched_at < before)).rowcount
+        with self._writing() as transaction:
+            return transaction.connection.execute(delete(requests).where(requests.c.touched_at < before)).rowcount
 
 
-def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs) -> None:
+def _insert_pairs(
+    transaction: WriteTransaction, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs
+) -> None:
     """Insert pairs, and count and index their words. `origin` is (corpus id, batch id)."""
     if not identities:
         return
     corpus_id, batch_id = origin
     alignments = pairs.alignments
-    notation = read_notation(writing.connection)
+    notation = read_notation(transaction.connection)
     if not notation.linked:
         # Pairs of this notation need no word alignment.
         alignments = [alignment or "" for alignment in alignments]
     raw = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Count in a second thread, because counting and inserting mostly run without the GIL.
-        words = thread.submit(words_of_pairs, notation, pairs.sources, pairs.targets)
+        words = thread.submit(count_pair_words, notation, pairs.sources, pairs.targets)
         # Pass columns, because building a tuple for each pair would burden the garbage collector.
-        writing.loader.insert(
+        transaction.loader.insert(
             sentence_pairs,
             _PAIR_COLUMNS,
             zip(
-                range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
+                range(transaction.state.last_pair_id + 1, transaction.state.last_pair_id + 1 + len(pairs)),
                 repeat(corpus_id),
                 repeat(batch_id),
                 pairs.external_ids,
@@ -213,18 +215,18 @@ def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[by
                 [UNALIGNED if alignment is None else WAITING for alignment in alignments],
                 repeat(0),
                 repeat(0),
-                repeat(writing.loader.moment(now())),
+                repeat(transaction.loader.moment(now())),
             ),
         )
-        count_words(writing, words.result())
+        count_words(transaction, words.result())
     # Import numpy only when writing.
-    from hierogram.storage.pairs.pair_words import note_pairs
+    from hierogram.storage.pairs.pair_words import index_pairs
 
-    first = writing.state.last_pair_id + 1
-    note_pairs(writing, range(first, first + len(pairs)), pairs.sources)
-    writing.state.last_pair_id += len(pairs)
-    writing.state.count_pairs(UNALIGNED, raw)
-    writing.state.count_pairs(WAITING, len(pairs) - raw)
+    first = transaction.state.last_pair_id + 1
+    index_pairs(transaction, range(first, first + len(pairs)), pairs.sources)
+    transaction.state.last_pair_id += len(pairs)
+    transaction.state.count_pairs(UNALIGNED, raw)
+    transaction.state.count_pairs(WAITING, len(pairs) - raw)
 
 
 def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
@@ -240,11 +242,11 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
     return row.id, row.name, row.origin
 
 
-def _sort_out(
-    writing: Writing, identities: list[bytes], pairs: NewPairs
+def _find_new_pairs(
+    transaction: WriteTransaction, identities: list[bytes], pairs: NewPairs
 ) -> tuple[Sequence[int], int, list[RejectedLine]]:
     """Return the indices of new pairs, the number of duplicates, and the rejected pairs."""
-    stored = _stored_contents(writing, identities)
+    stored = _stored_contents(transaction, identities)
     if (
         not stored
         and len(set(identities)) == len(pairs)
@@ -262,7 +264,7 @@ def _sort_out(
             if earlier is None:
                 if _has_long_token((source, target, pairs.external_ids[k] or "")):
                     message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes"
-                    refused.append(_refused(pairs, k, "token-too-long", message))
+                    refused.append(_rejected_line(pairs, k, "token-too-long", message))
                 else:
                     fresh[identity] = k
                 continue
@@ -275,7 +277,7 @@ def _sort_out(
                 f"external id {pairs.external_ids[k]!r} already exists in this corpus with different content, which "
                 "was kept"
             )
-            refused.append(_refused(pairs, k, "external-id-conflict", message))
+            refused.append(_rejected_line(pairs, k, "external-id-conflict", message))
     return list(fresh.values()), duplicates, refused
 
 
@@ -294,13 +296,15 @@ _CONTENTS_ON_POSTGRES = text(
 )
 
 
-def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
+def _stored_contents(
+    transaction: WriteTransaction, identities: list[bytes]
+) -> dict[bytes, tuple[str, str, str | None]]:
     """Return source, target and given alignment (None: not given) of stored pairs, by identity."""
-    if writing.connection.dialect.name == POSTGRES:
-        rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
+    if transaction.connection.dialect.name == POSTGRES:
+        rows = transaction.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
     else:
         parameters = {"identities": b"".join(identities), "number": len(identities), "width": IDENTITY_BYTES}
-        rows = writing.connection.execute(_CONTENTS_ON_SQLITE, parameters)
+        rows = transaction.connection.execute(_CONTENTS_ON_SQLITE, parameters)
     return {
         identity: (source, target, alignment if aligned_by == GIVEN else None)
         for identity, source, target, alignment, aligned_by in rows
@@ -317,33 +321,33 @@ def _has_long_token(texts: Iterable[str]) -> bool:
     )
 
 
-def _refused(pairs: NewPairs, k: int, reason: str, message: str) -> RejectedLine:
+def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> RejectedLine:
     fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
     content = " ||| ".join(field for field in fields if field is not None).encode()
     return RejectedLine(pairs.lines[k], reason, message, content)
 
 
-def save_request(writing: Writing, request: RequestRow, since: int | None) -> None:
+def save_request(transaction: WriteTransaction, request: RequestRow, since: int | None) -> None:
     """Record the state of a request. `since` is its number of lines recorded before, None if it is new.
 
-    Raises `RequestMovedError` if another process has recorded the request since.
+    Raises `RequestConflictError` if another process has recorded the request since.
     """
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"touched_at": now()}
     if since is None:
-        known = writing.connection.scalar(select(requests.c.key).where(requests.c.key == request.key))
+        known = transaction.connection.scalar(select(requests.c.key).where(requests.c.key == request.key))
         if known is not None:
-            raise RequestMovedError(
+            raise RequestConflictError(
                 f"the request {request.key!r} is being ingested by another process: try again later"
             )
-        writing.connection.execute(insert(requests).values(**values, started_at=now()))
+        transaction.connection.execute(insert(requests).values(**values, started_at=now()))
         return
-    changed = writing.connection.execute(
+    changed = transaction.connection.execute(
         update(requests)
         .where(requests.c.key == request.key, requests.c.lines == since, requests.c.done.is_(False))
         .values(values)
     )
     if changed.rowcount != 1:
-        raise RequestMovedError(f"the request {request.key!r} is being ingested by another process: try again later")
+        raise RequestConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
 
 
 IDENTITY_BYTES = 16
@@ -356,7 +360,7 @@ def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
     texts with and without an alignment are different content. Each text is prefixed with its length, so that different
     lists of texts have different encodings.
     """
-    base = _of_corpus(corpus)
+    base = _corpus_prefix(corpus)
     identities = []
     contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
     for source, target, alignment, external_id, occurrence in contents:
@@ -370,7 +374,7 @@ def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
     return identities
 
 
-def _of_corpus(corpus: str) -> blake2b:
+def _corpus_prefix(corpus: str) -> blake2b:
     return blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
 
 
@@ -397,7 +401,7 @@ def wrong_identities(connection: Connection) -> list[int]:
     Occurrences are not stored, so candidates are tried. Lower occurrences belong to stored or withdrawn pairs.
     """
     linked = read_notation(connection).linked
-    bases = {row.id: _of_corpus(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
+    bases = {row.id: _corpus_prefix(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
     wrong: list[int] = []
     often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
     """Pairs with frequent content: by corpus and content, then pair id by identity."""
@@ -453,23 +457,23 @@ def text_digest(source: str, target: str) -> bytes:
     return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def insert_links(writing: Writing, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
+def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
     """Insert the human links of new pairs. The links must have been validated."""
     if not pairs.known:
         return
-    linked = read_notation(writing.connection).linked
+    linked = read_notation(transaction.connection).linked
     said, changed = [], []
     for place, links in sorted(pairs.known.items()):
         pair_id = pair_ids[place]
-        said += rows_of_links(pair_id, links, origin)
+        said += human_link_rows(pair_id, links, origin)
         digest = text_digest(pairs.sources[place], pairs.targets[place])
         given = pairs.alignments[place] if linked else pairs.alignments[place] or ""
         changed.append({"pair_id": pair_id, "asked": 1, "done": 0, "given": given, "digest": digest})
-    writing.connection.execute(insert(human_links), said)
-    writing.connection.execute(insert(corrections), changed)
+    transaction.connection.execute(insert(human_links), said)
+    transaction.connection.execute(insert(corrections), changed)
 
 
-def rows_of_links(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:
+def human_link_rows(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:
     """Return the human links of a pair as rows of `human_links`."""
     moment = now()
     return [

@@ -14,7 +14,7 @@ from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, Notation
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.loading import staged_pair_words
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
 
@@ -27,17 +27,17 @@ Posting = tuple[int, int, bytes]
 """Block, word id, and the encoded positions in the block of the pairs that contain the word."""
 
 
-def are_noted(notation: Notation) -> bool:
+def has_pair_index(notation: Notation) -> bool:
     """Return whether a store with this notation indexes pairs by word."""
     return notation.takes == PAIRS
 
 
-def pairs_of(block: int, content: bytes) -> NDArray[np.int64]:
+def decode_pairs(block: int, content: bytes) -> NDArray[np.int64]:
     """Decode the sorted pair ids of a row: positions in the block, uint16 each, little-endian."""
     return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
 
 
-def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, int]) -> Iterator[Posting]:
+def make_postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, int]) -> Iterator[Posting]:
     """Yield the postings of source texts, sorted by block and word id. `ids` maps words to ids."""
     if not pair_ids:
         return
@@ -65,23 +65,23 @@ def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, 
         yield block, word, content[2 * first : 2 * last]
 
 
-def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Index new pairs, whose ids must be above all others, by the words of their source sides."""
-    if not pair_ids or not are_noted(read_notation(writing.connection)):
+    if not pair_ids or not has_pair_index(read_notation(transaction.connection)):
         return
-    found = list(postings(pair_ids, sources, _ids(writing, sources)))
+    found = list(make_postings(pair_ids, sources, _ids(transaction, sources)))
     # Only the first block may already have rows.
     started = pair_ids[0] >> BLOCK_BITS
     begun = [row for row in found if row[0] == started] if pair_ids[0] & _PLACE else []
-    writing.loader.insert(pair_words, ("block", "word_id", "pairs"), found[len(begun) :])
+    transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), found[len(begun) :])
     if not begun:
         return
-    writing.loader.stage(staged_pair_words, begun)
+    transaction.loader.stage(staged_pair_words, begun)
     together = "pair_words.pairs || excluded.pairs"
-    if writing.connection.dialect.name != POSTGRES:
+    if transaction.connection.dialect.name != POSTGRES:
         # SQLite's || returns text.
         together = f"CAST({together} AS BLOB)"
-    writing.connection.execute(
+    transaction.connection.execute(
         text(
             "INSERT INTO pair_words (block, word_id, pairs) SELECT block, word_id, pairs FROM staged_pair_words"
             f" WHERE true ORDER BY block, word_id ON CONFLICT (block, word_id) DO UPDATE SET pairs = {together}"
@@ -89,22 +89,22 @@ def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]
     )
 
 
-def forget_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Remove pairs with the given source texts from the index."""
-    if not pair_ids or not are_noted(read_notation(writing.connection)):
+    if not pair_ids or not has_pair_index(read_notation(transaction.connection)):
         return
     rows = dict(zip(pair_ids, sources, strict=True))
     by_block: dict[int, list[int]] = {}
     for pair_id in sorted(rows):
         by_block.setdefault(pair_id >> BLOCK_BITS, []).append(pair_id)
     for block, ids in by_block.items():
-        _forget(writing, block, ids, [rows[pair_id] for pair_id in ids])
+        _unindex(transaction, block, ids, [rows[pair_id] for pair_id in ids])
 
 
-def _forget(writing: Writing, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
-    connection = writing.connection
-    leaving = {word: content for _, word, content in postings(pair_ids, sources, _ids(writing, sources))}
-    writing.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(leaving)))
+def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+    connection = transaction.connection
+    leaving = {word: content for _, word, content in make_postings(pair_ids, sources, _ids(transaction, sources))}
+    transaction.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(leaving)))
     stored = connection.execute(
         select(pair_words.c.word_id, pair_words.c.pairs).join(
             staged_pair_words,
@@ -115,7 +115,7 @@ def _forget(writing: Writing, block: int, pair_ids: Sequence[int], sources: Sequ
         word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(leaving[word], "<u2"), assume_unique=True)
         for word, content in stored
     }
-    writing.loader.stage(staged_pair_words, ((block, word, left[word].tobytes()) for word in sorted(left)))
+    transaction.loader.stage(staged_pair_words, ((block, word, left[word].tobytes()) for word in sorted(left)))
     staged = staged_pair_words.c
     same = (staged.block == pair_words.c.block) & (staged.word_id == pair_words.c.word_id)
     connection.execute(update(pair_words).values(pairs=staged.pairs).where(same))
@@ -129,7 +129,7 @@ def _forget(writing: Writing, block: int, pair_ids: Sequence[int], sources: Sequ
 
 def wrong_blocks(connection: Connection) -> list[int]:
     """Return the sorted blocks whose rows do not match the pairs' texts."""
-    if not are_noted(read_notation(connection)):
+    if not has_pair_index(read_notation(connection)):
         return []
     last_pair, last_row = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
@@ -145,7 +145,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         )
         noted = [(block, word, bytes(content)) for word, content in stored]
         try:
-            right = noted == _counted(connection, block, partial(known_words, connection, SOURCE))
+            right = noted == _recount_block(connection, block, partial(known_words, connection, SOURCE))
         except KeyError:
             # A word is missing in the vocabulary, which is reported separately.
             right = False
@@ -154,7 +154,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
     return wrong
 
 
-def _counted(
+def _recount_block(
     connection: Connection, block: int, look_up: Callable[[Iterable[str]], Mapping[str, int]]
 ) -> list[Posting]:
     """Compute the rows of a block from the pairs' texts. `look_up` returns the ids of words."""
@@ -164,16 +164,16 @@ def _counted(
     ).all()
     sources = [row[1] for row in rows]
     ids = look_up(dict.fromkeys(" ".join(sources).split(" ")) if sources else ())
-    return list(postings([row[0] for row in rows], sources, ids))
+    return list(make_postings([row[0] for row in rows], sources, ids))
 
 
-def note_blocks_again(writing: Writing, blocks: Sequence[int]) -> None:
+def rebuild_blocks(transaction: WriteTransaction, blocks: Sequence[int]) -> None:
     """Rebuild the rows of the blocks from the pairs' texts."""
     for block in blocks:
-        writing.connection.execute(delete(pair_words).where(pair_words.c.block == block))
-        counted = _counted(writing.connection, block, partial(word_ids, writing, SOURCE))
-        writing.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
+        transaction.connection.execute(delete(pair_words).where(pair_words.c.block == block))
+        counted = _recount_block(transaction.connection, block, partial(word_ids, transaction, SOURCE))
+        transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
 
 
-def _ids(writing: Writing, sources: Sequence[str]) -> Mapping[str, int]:
-    return word_ids(writing, SOURCE, " ".join(sources).split(" ") if sources else ())
+def _ids(transaction: WriteTransaction, sources: Sequence[str]) -> Mapping[str, int]:
+    return word_ids(transaction, SOURCE, " ".join(sources).split(" ") if sources else ())

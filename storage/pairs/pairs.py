@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
 
 from hierogram.storage.database.loading import staged_scores
-from hierogram.storage.database.transactions import Access, now, read_state
+from hierogram.storage.database.transactions import StoreAccess, now, read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.options import LARGEST_NUMBER
+from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.pairs.damaged import is_sound
-from hierogram.storage.pairs.vocabulary import count_of_words
+from hierogram.storage.pairs.vocabulary import read_word_counts
 from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.schema.tables import (
@@ -28,7 +28,7 @@ from hierogram.storage.schema.tables import (
     settings,
 )
 
-IDS_A_QUERY = 10_000
+IDS_PER_QUERY = 10_000
 _SCORE_COLUMNS = (
     "pair_id", "position", "scored_at", "tokens", "doubt", "log_probability", "evidence", "unseen", "pieces", "exact",
     "source_misfit", "source_misfit_word", "target_misfit", "target_misfit_word", "links", "derivation",
@@ -36,7 +36,7 @@ _SCORE_COLUMNS = (
 _TREEBANK = "treebank"
 
 
-class Pairs(Access):
+class StoredPairs(StoreAccess):
     """Sentence pairs, their scores, and the treebank settings."""
 
     def pairs(
@@ -69,7 +69,7 @@ class Pairs(Access):
         """Return the pairs of `pairs` as columns without texts and derivations. Postgres only."""
         import numpy as np
 
-        from hierogram.storage.database.copying import numbers_on_postgres
+        from hierogram.storage.database.copying import read_numbers_on_postgres
 
         chosen = (
             select(
@@ -84,7 +84,7 @@ class Pairs(Access):
         with self._reading() as connection:
             selected = chosen.compile(connection, compile_kwargs={"literal_binds": True})
             columns = {"id": "i8", "sweep": "i8", "words": "i4"}
-            found = numbers_on_postgres(connection, columns, f"FROM ({selected}) AS p")
+            found = read_numbers_on_postgres(connection, columns, f"FROM ({selected}) AS p")
         order = np.argsort(found[0], kind="stable")
         return PairColumns(*(column[order].astype(np.int64) for column in found))
 
@@ -148,16 +148,16 @@ class Pairs(Access):
             }
             return LagRow(sum(states.values()), age, states)
 
-    def keep_scores(self, rows: Sequence[ScoreRow]) -> None:
+    def save_scores(self, rows: Sequence[ScoreRow]) -> None:
         """Insert or replace scores. Scores of deleted pairs are ignored."""
-        with self._writing() as writing:
-            moment = writing.loader.moment
+        with self._writing() as transaction:
+            moment = transaction.loader.moment
             # Keep the last score of each pair, in id order.
             by_pair = {row.pair_id: _values_of(row, moment(row.scored_at)) for row in rows}
-            writing.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
+            transaction.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
             columns = ", ".join(_SCORE_COLUMNS)
             changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[1:])
-            writing.connection.execute(
+            transaction.connection.execute(
                 text(
                     f"INSERT INTO pair_scores ({columns})"
                     f" SELECT {', '.join(f's.{name}' for name in _SCORE_COLUMNS)} FROM staged_scores AS s"
@@ -190,7 +190,7 @@ class Pairs(Access):
     def word_counts(self, side: str, words: Iterable[str]) -> dict[str, int]:
         """Return the counts of distinct words on a side. Words that do not occur are omitted."""
         with self._reading() as connection:
-            return count_of_words(connection, side, words)
+            return read_word_counts(connection, side, words)
 
     def pair_texts(self, after_id: int, limit: int) -> list[tuple[int, str, str]]:
         """Return (id, source, target) of up to `limit` pairs with id > `after_id`, in id order."""
@@ -204,13 +204,13 @@ class Pairs(Access):
         with self._reading() as connection:
             return _treebank(connection)
 
-    def settle_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
+    def fix_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
         """Store the treebank settings unless they are already stored, and return the stored settings."""
-        with self._writing() as writing:
-            settled = _treebank(writing.connection)
+        with self._writing() as transaction:
+            settled = _treebank(transaction.connection)
             if settled is None:
                 value = json.dumps(treebank, ensure_ascii=False)
-                writing.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
+                transaction.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
             return treebank if settled is None else settled
 
 
@@ -233,9 +233,9 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
     rows: list[PairRow] = []
     # Other ids do not exist, and the database would refuse them.
-    wanted = sorted({one for one in ids if 0 < one <= LARGEST_NUMBER})
-    for start in range(0, len(wanted), IDS_A_QUERY):
-        chunk = wanted[start : start + IDS_A_QUERY]
+    wanted = sorted({one for one in ids if 0 < one <= MAX_NUMBER})
+    for start in range(0, len(wanted), IDS_PER_QUERY):
+        chunk = wanted[start : start + IDS_PER_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
         rows += as_rows(connection.execute(statement))
     return rows

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from sqlalchemy import bindparam, insert, select, update
 
 from hierogram.storage.database.loading import staged_digests
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.events.feed import append
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.records.operations import PAIRS_REJECTED, NewEvent
@@ -16,18 +16,20 @@ from hierogram.storage.schema.tables import rejected_lines
 _DIGEST_BYTES = 16
 
 
-def keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]) -> None:
+def save_rejected(
+    transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
+) -> None:
     """Store runs of `in_runs`. Lines that this or an earlier ingest of the input has stored are not stored twice."""
     first: dict[str, RejectedLine] = {}
     numbers = Counter[str]()
     while lines:
-        lines, kept = _keep(writing, batch_id, corpus, origin, lines)
+        lines, kept = _save(transaction, batch_id, corpus, origin, lines)
         for line, number in kept:
             first.setdefault(line.reason, line)
             numbers[line.reason] += number
-    writing.state.rejected += numbers.total()
+    transaction.state.rejected += numbers.total()
     append(
-        writing,
+        transaction,
         [
             NewEvent(
                 PAIRS_REJECTED,
@@ -46,8 +48,8 @@ def keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lin
     )
 
 
-def _keep(
-    writing: Writing, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
+def _save(
+    transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
     """Store runs of lines. Returns (remainders, stored runs with their numbers of new lines).
 
@@ -59,8 +61,8 @@ def _keep(
         digest = blake2b(head.encode() + line.content, digest_size=_DIGEST_BYTES).digest()
         offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
     table = rejected_lines.c
-    writing.loader.stage(staged_digests, ((digest,) for digest in offered))
-    rows = writing.connection.execute(
+    transaction.loader.stage(staged_digests, ((digest,) for digest in offered))
+    rows = transaction.connection.execute(
         select(table.digest, table.id, table.batch_id, table.last_line).join(
             staged_digests, table.digest == staged_digests.c.digest
         )
@@ -76,7 +78,7 @@ def _keep(
             rests.append(line._replace(line=last_line + 1, lines=more, earlier=0))
     if longer:
         grown = update(rejected_lines).where(table.id == bindparam("row")).values(last_line=bindparam("last"))
-        writing.connection.execute(grown, longer)
+        transaction.connection.execute(grown, longer)
     if offered:
         new = [
             {
@@ -91,6 +93,6 @@ def _keep(
             }
             for digest, line in offered.items()
         ]
-        writing.connection.execute(insert(rejected_lines), new)
+        transaction.connection.execute(insert(rejected_lines), new)
         kept += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
     return rests, kept

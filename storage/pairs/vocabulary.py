@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, func, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.loading import rows_of, staged_increments, staged_words
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.loading import read_rows, staged_increments, staged_words
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.schema.tables import vocabulary
 
 if TYPE_CHECKING:
@@ -25,39 +25,39 @@ WordCounts = dict[str, dict[str, int]]
 """Word counts by side, then by token."""
 
 
-def words_of_pairs(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
+def count_pair_words(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
     """Count the words of pairs' texts by side, for the sides that consist of words."""
     texts = {SOURCE: sources, TARGET: targets}
     return {side: count_tokens(texts[side]) for side in notation.pair_words}
 
 
-def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
+def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1) -> None:
     """Add word counts to the vocabulary, or subtract them if `sign` is -1.
 
     A word whose count becomes 0 keeps its id but is not counted as a type.
     """
     increments: list[tuple[int, int]] = []
     for side, counts in words.items():
-        ids = _known_ids(writing, side, list(counts))
+        ids = _known_ids(transaction, side, list(counts))
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
         # Add frequent words first, so that rarer words usually have higher ids.
         new = sorted((-count, token) for token, count in counts.items() if token not in ids)
-        _add_words(writing, side, {token: -count for count, token in new})
-    writing.loader.stage(staged_increments, sorted(increments))
-    all_in_use = writing.state.source_types + writing.state.target_types == writing.state.last_word_id
-    unused = _unused(writing) if sign > 0 and not all_in_use else {}
-    writing.connection.execute(
+        _add_words(transaction, side, {token: -count for count, token in new})
+    transaction.loader.stage(staged_increments, sorted(increments))
+    all_in_use = transaction.state.source_types + transaction.state.target_types == transaction.state.last_word_id
+    unused = _unused(transaction) if sign > 0 and not all_in_use else {}
+    transaction.connection.execute(
         update(vocabulary)
         .values(count=vocabulary.c.count + staged_increments.c.count)
         .where(vocabulary.c.id == staged_increments.c.word_id)
     )
-    for side, number in (unused if sign > 0 else _unused(writing)).items():
-        _count_types(writing, side, sign * number)
+    for side, number in (unused if sign > 0 else _unused(transaction)).items():
+        _count_types(transaction, side, sign * number)
 
 
-def _unused(writing: Writing) -> dict[str, int]:
+def _unused(transaction: WriteTransaction) -> dict[str, int]:
     """Return the number of words in `staged_increments` with count 0, by side."""
-    rows = writing.connection.execute(
+    rows = transaction.connection.execute(
         select(vocabulary.c.side, func.count().label("number"))
         .join(staged_increments, staged_increments.c.word_id == vocabulary.c.id)
         .where(vocabulary.c.count == 0)
@@ -66,32 +66,34 @@ def _unused(writing: Writing) -> dict[str, int]:
     return {row.side: row.number for row in rows}
 
 
-def _count_types(writing: Writing, side: str, number: int) -> None:
+def _count_types(transaction: WriteTransaction, side: str, number: int) -> None:
     if side == SOURCE:
-        writing.state.source_types += number
+        transaction.state.source_types += number
     else:
-        writing.state.target_types += number
+        transaction.state.target_types += number
 
 
-def word_ids(writing: Writing, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
+def word_ids(transaction: WriteTransaction, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
     """Return the ids of words by token. New words are added with count 0."""
     wanted = list(dict.fromkeys(tokens))
-    ids = _known_ids(writing, side, wanted)
-    return ids | _add_words(writing, side, {token: 0 for token in wanted if token not in ids})
+    ids = _known_ids(transaction, side, wanted)
+    return ids | _add_words(transaction, side, {token: 0 for token in wanted if token not in ids})
 
 
-def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, int]:
+def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) -> dict[str, int]:
     """Return the ids of words in the vocabulary, using the ids cached by this and earlier transactions."""
     ids: dict[str, int] = {}
-    for known in (writing.met_words[side], writing.new_words[side]):
+    for known in (transaction.seen_words[side], transaction.new_words[side]):
         found_here = zip(tokens, map(known.get, tokens), strict=True)
         ids |= {token: word_id for token, word_id in found_here if word_id is not None}
-    in_memory = sum(len(words[side]) for words in (writing.met_words, writing.new_words) for side in (SOURCE, TARGET))
+    in_memory = sum(
+        len(words[side]) for words in (transaction.seen_words, transaction.new_words) for side in (SOURCE, TARGET)
+    )
     # If all words of the store are cached, other words are new.
-    if len(ids) < len(tokens) and in_memory < writing.state.last_word_id:
+    if len(ids) < len(tokens) and in_memory < transaction.state.last_word_id:
         unmet = [token for token in tokens if token not in ids]
-        writing.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
-        rows = writing.connection.execute(
+        transaction.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
+        rows = transaction.connection.execute(
             select(staged_words.c.n, vocabulary.c.id).join(
                 vocabulary,
                 (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
@@ -99,79 +101,79 @@ def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, 
         )
         found = {unmet[n]: word_id for n, word_id in rows}
         ids |= found
-        writing.new_words[side].update(found)
+        transaction.new_words[side].update(found)
     return ids
 
 
-_WORDS_A_QUERY = 10_000
+_WORDS_PER_QUERY = 10_000
 
 
 def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
     """Return the ids of distinct words by token. Words that are not in the vocabulary are omitted."""
-    return _numbers_of_words(connection, side, tokens, "id")
+    return _read_word_column(connection, side, tokens, "id")
 
 
-def count_of_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
+def read_word_counts(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
     """Return the counts of distinct words on a side. Words that do not occur are omitted."""
-    found = _numbers_of_words(connection, side, tokens, "count")
+    found = _read_word_column(connection, side, tokens, "count")
     return {token: count for token, count in found.items() if count}
 
 
-def _numbers_of_words(connection: Connection, side: str, tokens: Iterable[str], column: str) -> dict[str, int]:
+def _read_word_column(connection: Connection, side: str, tokens: Iterable[str], column: str) -> dict[str, int]:
     found: dict[str, int] = {}
     wanted = iter(tokens)
     postgres = connection.dialect.name == POSTGRES
     among = "= ANY(:tokens)" if postgres else "IN (SELECT value FROM json_each(:tokens))"
     statement = text(f"SELECT token, {column} FROM vocabulary WHERE side = :side AND token {among}")
-    while some := list(islice(wanted, _WORDS_A_QUERY)):
+    while some := list(islice(wanted, _WORDS_PER_QUERY)):
         given = {"side": side, "tokens": some if postgres else json.dumps(some)}
-        found.update(rows_of(connection, statement, given))
+        found.update(read_rows(connection, statement, given))
     return found
 
 
-def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[str, int]:
+def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, int]) -> dict[str, int]:
     """Insert new words, with ids in the given order. Returns their ids."""
-    state = writing.state
+    state = transaction.state
     first = state.last_word_id + 1
     ids = {token: word_id for word_id, token in enumerate(counts, first)}
-    writing.loader.insert(
+    transaction.loader.insert(
         vocabulary,
         ("id", "side", "token", "count", "folded"),
-        ((word_id, side, token, count, folded(token)) for word_id, (token, count) in enumerate(counts.items(), first)),
+        ((word_id, side, token, count, fold(token)) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
     state.last_word_id += len(ids)
-    _count_types(writing, side, sum(count > 0 for count in counts.values()))
-    writing.new_words[side].update(ids)
+    _count_types(transaction, side, sum(count > 0 for count in counts.values()))
+    transaction.new_words[side].update(ids)
     return ids
 
 
-LONGEST_FOLDED = 128
+MAX_FOLDED_LENGTH = 128
 """Maximum length of a folded form in characters. Longer words are compared by this prefix."""
 
-MOST_READINGS = 8
+MAX_READINGS = 8
 """Maximum number of readings of a phrase, without the phrase itself."""
-_MOST_SPELLINGS = 16
+_MAX_SPELLINGS = 16
 _COMBINATIONS = 64
-_READ_OF_A_FORM = 200
-_READ_OF_A_RANGE = 4_000
-_SHORTEST_STEM = 2
-_LEAST_LIKENESS = 0.75
+_READ_OF_PER_FORM = 200
+_READ_OF_PER_RANGE = 4_000
+_MIN_STEM_LENGTH = 2
+_MIN_SIMILARITY = 0.75
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
 """Canonical combining classes that are not accents: vowel signs, nuktas, kana marks, viramas."""
 
 
-def folded(token: str) -> str:
+def fold(token: str) -> str:
     """Return the word case-folded and without accents, in NFC. Not empty unless the word is empty.
 
     Accents are removed after a compatibility decomposition [Unicode Standard Annex 15], and case by case folding
     [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
     """
     if token.isascii():
-        return token[:LONGEST_FOLDED].lower()
-    letters = unicodedata.normalize("NFKD", token[:LONGEST_FOLDED])
+        return token[:MAX_FOLDED_LENGTH].lower()
+    letters = unicodedata.normalize("NFKD", token[:MAX_FOLDED_LENGTH])
     letters = unicodedata.normalize("NFKD", letters.casefold())
     kept = "".join(letter for letter in letters if unicodedata.combining(letter) in _KEPT_MARKS)
-    return (unicodedata.normalize("NFC", kept) or token)[:LONGEST_FOLDED]
+    return (unicodedata.normalize("NFC", kept) or token)[:MAX_FOLDED_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +190,12 @@ def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
 
     The word itself comes first if it is in the vocabulary. Words with count 0 are omitted.
     """
-    found = _words(connection, side, vocabulary.c.folded == folded(token), _READ_OF_A_FORM)
-    return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MOST_SPELLINGS]
+    found = _words(connection, side, vocabulary.c.folded == fold(token), _READ_OF_PER_FORM)
+    return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
 
 def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Return up to `MOST_READINGS` readings: combinations of spellings of words, likeliest first.
+    """Return up to `MAX_READINGS` readings: combinations of spellings of words, likeliest first.
 
     `choices` are the spellings of each word, likeliest first. The words themselves are not a reading. If a word has no
     spelling, the result is empty. For long phrases, only a few spellings of each word are tried.
@@ -205,33 +207,33 @@ def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     made = (
         {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
     )  # fmt: skip
-    return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MOST_READINGS))
+    return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MAX_READINGS))
 
 
-def like_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:
+def similar_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:
     """Return up to `limit` other words: words that look alike, then words with this prefix, then similar spellings.
 
-    Up to `_READ_OF_A_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
+    Up to `_READ_OF_PER_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
     """
-    form = folded(token)
+    form = fold(token)
     found: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
-    beginning = _beginning(connection, side, form)
+    beginning = _words_with_prefix(connection, side, form)
     found |= {word.token: word for word in _frequent_first(beginning)[:limit]}
-    stem = form[:_SHORTEST_STEM] if len(form) > _SHORTEST_STEM else ""
+    stem = form[:_MIN_STEM_LENGTH] if len(form) > _MIN_STEM_LENGTH else ""
     if stem and len(found) < limit:
         forms: dict[str, list[KnownWord]] = {}
-        for word in _beginning(connection, side, stem):
-            forms.setdefault(folded(word.token), []).append(word)
-        for close in get_close_matches(form, forms, limit, _LEAST_LIKENESS):
+        for word in _words_with_prefix(connection, side, stem):
+            forms.setdefault(fold(word.token), []).append(word)
+        for close in get_close_matches(form, forms, limit, _MIN_SIMILARITY):
             found |= {word.token: word for word in _frequent_first(forms[close])}
     found.pop(token, None)
     return list(found.values())[:limit]
 
 
-def _beginning(connection: Connection, side: str, form: str) -> list[KnownWord]:
+def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
     """Return words whose folded form has a prefix. Texts compare by bytes, and U+10FFFF sorts after all letters."""
     column = vocabulary.c.folded
-    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_A_RANGE)
+    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_PER_RANGE)
 
 
 def _words(connection: Connection, side: str, wanted: ColumnElement[bool], most: int) -> list[KnownWord]:

@@ -6,15 +6,15 @@ from sqlalchemy import func, select, text, update
 
 from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import Access, Writing, now
-from hierogram.storage.exceptions import PairMovedError
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
+from hierogram.storage.exceptions import PairChangedError
 from hierogram.storage.pairs.damaged import is_sound, put_back
-from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
 
 
-class Withdrawals(Access):
+class Withdrawals(StoreAccess):
     """Requests to withdraw pairs."""
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
@@ -37,7 +37,7 @@ class Withdrawals(Access):
                 )
             )
 
-    def choose_pairs(
+    def select_pairs(
         self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
     ) -> list[int]:
         """Return the sorted ids of the pairs that meet all given conditions."""
@@ -56,37 +56,37 @@ class Withdrawals(Access):
             return list(connection.scalars(found))
 
 
-def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
+def request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]:
     """Request the withdrawal of pairs. Returns the sorted ids of the stored pairs."""
-    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in set(pair_ids)))
-    connection = writing.connection
+    transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in set(pair_ids)))
+    connection = transaction.connection
     connection.execute(
         text(
             "INSERT INTO withdrawals (pair_id, corpus_id, batch_id, requested_at)"
             " SELECT p.id, p.corpus_id, p.batch_id, :moment"
             " FROM staged_ids AS s JOIN sentence_pairs AS p ON p.id = s.id WHERE true ON CONFLICT (pair_id) DO NOTHING"
         ),
-        {"moment": writing.loader.moment(now())},
+        {"moment": transaction.loader.moment(now())},
     )
     stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
     return sorted(connection.scalars(stored))
 
 
-def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
+def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
     """Delete pairs. The caller must apply the resulting rule count changes.
 
-    Raises `PairMovedError` if a pair was deleted or resampled since it was read.
+    Raises `PairChangedError` if a pair was deleted or resampled since it was read.
     """
-    connection = writing.connection
-    request(writing, [row.id for row in rows])
+    connection = transaction.connection
+    request(transaction, [row.id for row in rows])
     here = connection.execute(
         select(sentence_pairs.c.id, sentence_pairs.c.sweep).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
     )
     sweeps = {row.id: row.sweep for row in here}
     for row in rows:
         if sweeps.get(row.id) != row.sweep:
-            raise PairMovedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
-        writing.state.count_pairs(row.state, -1)
+            raise PairChangedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
+        transaction.state.count_pairs(row.state, -1)
     leaving = "SELECT id FROM staged_ids"
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())
@@ -95,18 +95,18 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
     tables = ("rule_pairs", "indexed_pairs", "derivations", "resampled", "restarts", "human_links", "corrections")
-    put_back(writing)
+    put_back(transaction)
     for table in (*tables, "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
     connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))
     connection.execute(
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
-        {"moment": writing.loader.moment(now())},
+        {"moment": transaction.loader.moment(now())},
     )
     # Import numpy only when writing.
-    from hierogram.storage.pairs.pair_words import forget_pairs
+    from hierogram.storage.pairs.pair_words import unindex_pairs
 
-    forget_pairs(writing, [row.id for row in rows], [row.source for row in rows])
-    notation = read_notation(writing.connection)
-    words = words_of_pairs(notation, [row.source for row in rows], [row.target for row in rows])
-    count_words(writing, words, -1)
+    unindex_pairs(transaction, [row.id for row in rows], [row.source for row in rows])
+    notation = read_notation(transaction.connection)
+    words = count_pair_words(notation, [row.source for row in rows], [row.target for row in rows])
+    count_words(transaction, words, -1)

@@ -68,7 +68,7 @@ class WordCounts(NamedTuple):
     with_7: int
 
 
-class AnsweringCounts(NamedTuple):
+class TextAlignerCounts(NamedTuple):
     """Counts for aligning texts that are not stored, as of a store position.
 
     `counts` are the aligner counts of the texts' words, `vocabulary` the numbers of source and target words in the
@@ -81,7 +81,7 @@ class AnsweringCounts(NamedTuple):
     known: dict[tuple[str, str], KnownLinks]
 
 
-class Correction(NamedTuple):
+class LinkCorrection(NamedTuple):
     """A pair whose human links have changed `asked` times and whose alignment must be updated.
 
     `given` is the alignment from the input, None if the input had no alignment.

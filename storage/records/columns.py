@@ -100,12 +100,12 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
     """Concatenate the rules of one or more parts, and add up `left_out`."""
     import numpy as np
 
-    from hierogram.samplers.grammar.columns import concatenated
+    from hierogram.samplers.grammar.columns import concatenate_texts
 
     columns: dict[str, Any] = {}
     for name in _column_names():
         values = [getattr(part, name) for part in parts]
-        columns[name] = concatenated(values) if name in _SIDES else np.concatenate(values)
+        columns[name] = concatenate_texts(values) if name in _SIDES else np.concatenate(values)
     left_out = tuple(sum(numbers) for numbers in zip(*(part.left_out for part in parts), strict=True))
     return RuleDeltas(**columns, left_out=left_out)
 

@@ -32,7 +32,7 @@ class LearningRun(NamedTuple):
     within: int = 0
 
     @property
-    def at_its_end(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all sweeps are done."""
         return self.done >= self.sweeps
 

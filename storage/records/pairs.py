@@ -209,7 +209,7 @@ class LagRow:
     states: dict[str, int] = field(default_factory=dict)
 
 
-class PairPlace(NamedTuple):
+class PairOrigin(NamedTuple):
     """Origin of a pair: its external id (None: it has no id), its corpus, and the input."""
 
     external_id: str | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE, LONGEST_SIDE, MOST_TYPE_MOVES
+from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH, MAX_SIDE_LENGTH, MAX_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
     DIRICHLET,
@@ -21,9 +21,9 @@ from hierogram.samplers.grammar.settings import (
     SYNCHRONOUS,
     UNIFORM,
 )
-from hierogram.storage.options import LARGEST_NUMBER, Option
+from hierogram.storage.options import MAX_NUMBER, Option
 
-LARGEST_SEED = LARGEST_NUMBER
+MAX_SEED = MAX_NUMBER
 INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
@@ -62,7 +62,7 @@ class Settings:
     strength: Annotated[float, Option("Strength α of the prior.", above=0, below=INFINITY)] = 5.0
     rate: float = 2.0
     span_limit: Annotated[int, Option("Always cut phrases of more than N words; 0: no limit.", min=0)] = 7
-    seed: Annotated[int, Option("Random seed.", min=0, max=LARGEST_SEED)] = 1
+    seed: Annotated[int, Option("Random seed.", min=0, max=MAX_SEED)] = 1
     round_sweeps: int = 10
     schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = STRATIFIED
     sweeps_per_level: int = 10
@@ -75,11 +75,11 @@ class Settings:
         Option(
             "Type-based moves after each sweep at T = 1, for a Dirichlet process.",
             min=0,
-            max=MOST_TYPE_MOVES,
+            max=MAX_TYPE_MOVES,
         ),
     ] = 0
     max_tokens: Annotated[
-        int, Option("Maximum number of tokens per side; longer pairs are rejected.", min=1, max=LONGEST_SIDE)
+        int, Option("Maximum number of tokens per side; longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
     ] = 200
     key_salt: int = 0
     grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS
@@ -99,7 +99,7 @@ class Settings:
     aligner: Annotated[str, Option("Aligner of pairs without links", values=ALIGNERS)] = FERTILITIES
     phrase_words: Annotated[
         int,
-        Option("Maximum number of words per side in an ITG word pair.", min=1, max=LONGEST_ITG_PHRASE),
+        Option("Maximum number of words per side in an ITG word pair.", min=1, max=MAX_ITG_PHRASE_LENGTH),
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
     bpe_merges: tuple[str, ...] = ()

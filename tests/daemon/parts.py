@@ -4,7 +4,7 @@ from itertools import product
 from pathlib import Path
 
 import hierogram as hg
-from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.segments import WordView
 from hierogram.storage.records import PART_MARK
 
 WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
@@ -26,7 +26,7 @@ def make_parts(folder: Path) -> str:
 
 def segmented_word(store: hg.GrammarStore) -> str:
     """Return the source word of several subwords that occurs together in the most used rule."""
-    view = InWords(store.settings().bpe_merges)
+    view = WordView(store.settings().bpe_merges)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):
             if word in SOURCE_WORDS and PART_MARK in view.parts(0, word):

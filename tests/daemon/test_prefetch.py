@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hierogram.daemon.prefetch import ahead
+from hierogram.daemon.prefetch import prefetch
 
 
 def test_items_are_in_order_and_the_next_one_is_prefetched() -> None:
@@ -16,11 +16,11 @@ def test_items_are_in_order_and_the_next_one_is_prefetched() -> None:
             event.set()
             yield number
 
-    for number in ahead(items()):
+    for number in prefetch(items()):
         # The next item is not requested before this one is done.
         assert number == 3 or made[number + 1].wait(10)
     assert all(event.is_set() for event in made)
-    assert list(ahead([])) == []
+    assert list(prefetch([])) == []
 
 
 def test_an_error_is_raised_after_the_items_before_it() -> None:
@@ -28,7 +28,7 @@ def test_an_error_is_raised_after_the_items_before_it() -> None:
         yield from range(3)
         raise ValueError("the file is damaged")
 
-    for_each = ahead(items())
+    for_each = prefetch(items())
     assert [next(for_each) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="damaged"):
         next(for_each)
@@ -43,7 +43,7 @@ def test_stopping_early_leaves_no_thread() -> None:
                 going_on.wait(10)
             yield number
 
-    taken = ahead(items())
+    taken = prefetch(items())
     assert next(taken) == 0
     assert next(taken) == 1
     going_on.set()

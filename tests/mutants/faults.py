@@ -68,10 +68,10 @@ FAULTS = (
         "synchronous/gibbs.py",
         """    if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - one.value / total, at)
-    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
+    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
 """,
-        """    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
+        """    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
@@ -263,21 +263,21 @@ FAULTS = (
     Fault(
         "a rule that is larger than all slots had no uses",
         "forests/averages.py",
-        "        averages.floor[pair] += uses\n\n\n@njit\ndef lose_uses",
-        "        averages.floor[pair] += 0\n\n\n@njit\ndef lose_uses",
+        "        averages.floor[pair] += uses\n\n\n@njit\ndef add_missed_uses",
+        "        averages.floor[pair] += 0\n\n\n@njit\ndef add_missed_uses",
         (AVERAGES, "-k", "larger_than_all_slots"),
     ),
     Fault(
         "rules that are shared are counted from the threshold of the others on",
         "forests/averages.py",
-        "mean >= (LEAST_KEPT if shared else LEAST_SHOWN)",
-        "mean >= (LEAST_KEPT if shared == 1 else LEAST_SHOWN)",
+        "mean >= (MIN_KEPT if shared else MIN_EXPORTED_USES)",
+        "mean >= (MIN_KEPT if shared == 1 else MIN_EXPORTED_USES)",
         (AVERAGES, "-k", "threshold"),
     ),
     Fault(
         "all credits count for rules without nonterminals",
         "synchronous/gibbs.py",
-        'work.mass[class_of(work.summary[v]["nonterminals"])] += uses',
+        'work.mass[rule_class(work.summary[v]["nonterminals"])] += uses',
         "work.mass[0] += uses",
         (CREDITS, "-k", "nonterminals"),
     ),
@@ -638,7 +638,7 @@ FAULTS = (
     Fault(
         "averaging begins before a pair has settled",
         "grammar/schedules.py",
-        "return self.sweeps + self.settling",
+        "return self.sweeps + self.burn_in_sweeps",
         "return self.sweeps",
         (SCHEDULES,),
     ),
@@ -730,15 +730,15 @@ FAULTS = (
     Fault(
         "a word of the highest fertility reads beyond its row",
         "alignment/models/fertility.py",
-        "or fertility >= MOST_FERTILITY:",
-        "or fertility > MOST_FERTILITY:",
+        "or fertility >= MAX_FERTILITY:",
+        "or fertility > MAX_FERTILITY:",
         (ALIGNMENT, "-k", "more_links"),
     ),
     Fault(
         "links beyond the highest fertility are counted one below it",
         "alignment/models/fertility.py",
-        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] += 1",
-        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY - 1)] += 1",
+        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1",
+        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY - 1)] += 1",
         (ALIGNMENT, "-k", "more_links"),
     ),
     Fault(
@@ -851,7 +851,7 @@ FAULTS = (
         "flat slices prune what the derivation emits",
         "itg/slices.py",
         "to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)",
-        "to.pairs[i, x] = _keep(unit_of(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
+        "to.pairs[i, x] = _keep(cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
         (_ITG, "-k", "flat"),
     ),
     Fault(
@@ -990,8 +990,8 @@ FAULTS = (
     Fault(
         "the beam of M1 remains after the start",
         "itg/slices.py",
-        "_cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])",
-        "_cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
+        "_cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "_cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
         _ITG_SLICE,
     ),
     Fault(
@@ -1330,9 +1330,9 @@ FAULTS = (
     ),
     Fault(
         "rules of scope three are omitted",
-        "tools/scores/learned.py",
-        "_MOST_SCOPE = 3",
-        "_MOST_SCOPE = 2",
+        "tools/scores/learned_counts.py",
+        "_MAX_SCOPE = 3",
+        "_MAX_SCOPE = 2",
         SCORES,
     ),
     Fault(
@@ -1591,20 +1591,20 @@ FAULTS = (
     Fault(
         "the class model's score of translations is ignored",
         "tools/translation/translating.py",
-        "            scores = with_classes(texts, scores, classes)\n",
-        "            with_classes(texts, scores, classes)\n",
+        "            scores = add_class_scores(texts, scores, classes)\n",
+        "            add_class_scores(texts, scores, classes)\n",
         (_CONSENSUS, "-k", "uses_its"),
     ),
     Fault(
         "classes are learned for subwords",
         "tools/translation/language_models/estimation.py",
-        'joined(" ".join(spelled',
+        'join_parts(" ".join(spelled',
         '(" ".join(spelled',
         ("tests/tools/translation/language_models/test_estimation.py", "-k", "whole_words"),
     ),
     Fault(
         "a known name replaces a similar one",
-        "tools/translation/unknown_words.py",
+        "tools/translation/oov_substitutes.py",
         "noun = is_name(word, before)",
         'noun = is_name(word, "")',
         ("tests/tools/translation/test_unknown_words.py", "-k", "names"),

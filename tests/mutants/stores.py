@@ -96,8 +96,8 @@ STORE_FAULTS = (
     Fault(
         "a worker writes for a claim that has ended",
         "storage/database/claims.py",
-        "    if claim is None or claim.token != token:\n        raise _lost(claim)\n\n\ndef _drop",
-        "    if claim is None:\n        raise _lost(claim)\n\n\ndef _drop",
+        "    if claim is None or claim.token != token:\n        raise _lost_error(claim)\n\n\ndef _drop",
+        "    if claim is None:\n        raise _lost_error(claim)\n\n\ndef _drop",
         (_WORKER_TABLES, "-k", "next_one"),
     ),
     Fault(
@@ -232,15 +232,15 @@ STORE_FAULTS = (
     Fault(
         "a withdrawn pair's rules stay counted",
         "daemon/learning/residents.py",
-        "batch.leaving() if batch else None",
+        "batch.removal_deltas() if batch else None",
         "None",
         (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
     ),
     Fault(
         "a withdrawn pair's words stay counted",
         "storage/pairs/withdrawals.py",
-        "count_words(writing, words, -1)",
-        "count_words(writing, words, 0)",
+        "count_words(transaction, words, -1)",
+        "count_words(transaction, words, 0)",
         (_WITHDRAWALS, "-k", "sqlite and deleted_with"),
     ),
     Fault(

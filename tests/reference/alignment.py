@@ -32,7 +32,7 @@ MOVES = 3
 KEPT = 1 << 15
 """Number of states whose results are cached."""
 TILTS = tuple(exp(x) for x in (-4, -2, 0, 2, 4))
-MOST_FERTILITY = 7
+MAX_FERTILITY = 7
 FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
 
 
@@ -181,7 +181,7 @@ def _count(corpus: Corpus, state: State, model: str) -> Counts:
                 links[word.link] += 1
             previous = f
         for i, e in enumerate(pair.conditioning):
-            counts.fertility[e, min(links[i], MOST_FERTILITY)] += 1
+            counts.fertility[e, min(links[i], MAX_FERTILITY)] += 1
             counts.tokens[e] += 1
     return counts
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 ONE_USE = 4096
 LEAST = ONE_USE // 32
-MOST_SWEEPS = 2048
-SWEEPS_A_PRUNING = 16
-BYTES_A_SLOT = 10
+MAX_SWEEPS = 2048
+SWEEPS_PER_PRUNING = 16
+BYTES_PER_SLOT = 10
 
 
 def error_variance(mean: int, sweeps: int, *, shared: bool) -> int:
@@ -55,13 +55,13 @@ class Average:
             self.entries[rule].uses += credits[rule][0]
         for rule, (uses, size) in credits.items():
             if rule not in known:
-                self._enter(rule, uses, -(-size // BYTES_A_SLOT))
+                self._enter(rule, uses, -(-size // BYTES_PER_SLOT))
             self.truth[rule] = self.truth.get(rule, Fraction(0)) + uses
             self.total += uses
         self.sweeps += 1
-        if self.sweeps == MOST_SWEEPS:
+        if self.sweeps == MAX_SWEEPS:
             self._halve()
-        if self.sweeps % SWEEPS_A_PRUNING == 0:
+        if self.sweeps % SWEEPS_PER_PRUNING == 0:
             self._prune()
 
     def lose(self, rule: Hashable, uses: int) -> None:

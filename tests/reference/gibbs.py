@@ -124,7 +124,7 @@ class Sweep:
     span_limit: int = NO_LIMIT
     mutant: str | None = None
     temperature: float = 1.0
-    leaving: bool = False
+    avoid_current: bool = False
 
     def start(self) -> Agenda:
         """Return the tasks of the root."""
@@ -211,12 +211,12 @@ class Sweep:
         if len(options.outcomes) == 1:
             return options.outcomes[0]
         u = stream.uniform()
-        chosen = options.leave(options.outcomes.index(variables), u) if self.leaving else options.choose(u)
+        chosen = options.leave(options.outcomes.index(variables), u) if self.avoid_current else options.choose(u)
         return options.outcomes[chosen]
 
     def probabilities(self, options: Options, variables: Variables) -> list[float]:
         """Return the probability of each option, given the variables before the draw."""
-        if not self.leaving or len(options.outcomes) == 1:
+        if not self.avoid_current or len(options.outcomes) == 1:
             return options.probabilities()
         return options.leaving_probabilities(options.outcomes.index(variables), self.mutant)
 

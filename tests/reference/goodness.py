@@ -8,7 +8,7 @@ from typing import TypeVar
 from scipy.stats import chi2
 
 Key = TypeVar("Key")
-LEAST_EXPECTED = 10.0
+MIN_EXPECTED = 10.0
 """Expected samples below which cells are pooled."""
 
 
@@ -21,7 +21,7 @@ def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
     cells: list[tuple[float, float]] = []
     pooled_observed, pooled_expected = 0.0, 0.0
     for key, p in sorted(expected.items(), key=lambda item: item[1]):
-        if n * p < LEAST_EXPECTED or 0 < pooled_expected < LEAST_EXPECTED:
+        if n * p < MIN_EXPECTED or 0 < pooled_expected < MIN_EXPECTED:
             pooled_observed += observed[key]
             pooled_expected += n * p
         else:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MOST_SWEEPS = 2048
+MAX_SWEEPS = 2048
 ONE_USE = 4096
 CLASSES = 4
-BYTES_A_SLOT = 10
+BYTES_PER_SLOT = 10
 NUMBER_BITS = 56
 LARGEST = 0xFFFFFFFF
 ITG_BASE = 5
@@ -111,14 +111,14 @@ def _is_record(numbers: Numbers, nodes: Sequence[ForestNode]) -> bool:
     sweeps, floor = numbers.next(), numbers.next()
     totals = [numbers.next() for _ in range(CLASSES)]
     level = nodes[-1].level
-    if not 0 < sweeps < MOST_SWEEPS or floor > LARGEST or sum(totals) > level * ONE_USE * sweeps:
+    if not 0 < sweeps < MAX_SWEEPS or floor > LARGEST or sum(totals) > level * ONE_USE * sweeps:
         return False
     slots = 16 + 4 * level
     while not numbers.ended:
         root, uses, missed, size = (numbers.next() for _ in range(4))
         if size < 1 or uses >> 2 > LARGEST or missed > LARGEST or size > 0xFFFF:
             return False
-        slots -= -(-size // BYTES_A_SLOT)
+        slots -= -(-size // BYTES_PER_SLOT)
         of_class = _fragment_class(numbers.take(size), root, nodes)
         totals[of_class] -= uses >> 2
         if slots < 0 or totals[of_class] < 0:
@@ -160,7 +160,7 @@ def is_itg_record(content: bytes, words: tuple[int, int], longest: int) -> bool:
     numbers = Numbers(content)
     try:
         sweeps = numbers.next()
-        if not 0 < sweeps < MOST_SWEEPS:
+        if not 0 < sweeps < MAX_SWEEPS:
             return False
         left, at, first = sweeps * (2 * (n + m) - 1), 0, True
         while not numbers.ended:

@@ -6,34 +6,34 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hierogram.storage.child import SignOfLife
 from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.worker_process import KeepAlive
 
 
-def count(_alive: SignOfLife, number: int) -> Iterator[tuple[int, int]]:
+def count(_alive: KeepAlive, number: int) -> Iterator[tuple[int, int]]:
     """Yield each number with the id of the process that counts."""
     for k in range(number):
         yield k, os.getpid()
 
 
-def large(_alive: SignOfLife, size: int) -> Iterator[str]:
+def large(_alive: KeepAlive, size: int) -> Iterator[str]:
     yield "x" * size
 
 
-def refuse(_alive: SignOfLife) -> Iterator[int]:
+def refuse(_alive: KeepAlive) -> Iterator[int]:
     yield 1
     raise HumanLinksError("not\udcff this")
 
 
-def raise_error(_alive: SignOfLife) -> Iterator[int]:
+def raise_error(_alive: KeepAlive) -> Iterator[int]:
     yield 1 // int(os.environ.get("HIEROGRAM_NOTHING", "0"))
 
 
-def use_memory(_alive: SignOfLife) -> Iterator[int]:
+def use_memory(_alive: KeepAlive) -> Iterator[int]:
     yield len([bytes(1 << 20) for _ in range(4_000)])
 
 
-def sleep(alive: SignOfLife, seconds: float, breathing: bool, told: str = "") -> Iterator[int]:
+def sleep(alive: KeepAlive, seconds: float, breathing: bool, told: str = "") -> Iterator[int]:
     if told:
         Path(told).write_text(str(os.getpid()))
     end = time.monotonic() + seconds
@@ -44,7 +44,7 @@ def sleep(alive: SignOfLife, seconds: float, breathing: bool, told: str = "") ->
     yield 1
 
 
-def die(_alive: SignOfLife) -> Iterator[int]:
+def die(_alive: KeepAlive) -> Iterator[int]:
     yield 1
     os.kill(os.getpid(), signal.SIGSEGV)
     time.sleep(60)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.storage import child_work
 
-from hierogram.storage.child import Child
-from hierogram.storage.exceptions import ChildError, HumanLinksError, StoreUnavailableError
+from hierogram.storage.exceptions import HumanLinksError, StoreUnavailableError, WorkerProcessError
+from hierogram.storage.worker_process import WorkerProcess
 
 
 def nothing() -> None:
@@ -21,8 +21,8 @@ def nothing() -> None:
 
 
 @pytest.fixture
-def child() -> Iterator[Child]:
-    made = Child(memory_bytes=1 << 28, silent_seconds=3.0)
+def child() -> Iterator[WorkerProcess]:
+    made = WorkerProcess(memory_bytes=1 << 28, silent_seconds=3.0)
     yield made
     made.close()
 
@@ -42,7 +42,7 @@ def wait_until_ended(process: int) -> None:
         time.sleep(0.02)
 
 
-def test_results_arrive_and_one_process_does_several_works(child: Child) -> None:
+def test_results_arrive_and_one_process_does_several_works(child: WorkerProcess) -> None:
     first = list(child.run(nothing, child_work.count, 3))
     assert [k for k, _ in first] == [0, 1, 2]
     assert {process for _, process in first} == {child.pid} != {os.getpid()}
@@ -65,14 +65,14 @@ def test_it_starts_without_imports_that_reading_does_not_need() -> None:
     ("work", "error", "reason"),
     [
         (child_work.refuse, HumanLinksError, r"^not\udcff this$"),
-        (child_work.raise_error, ChildError, r"^reading failed: ZeroDivisionError"),
-        (child_work.use_memory, ChildError, r"^reading took more than 256 MiB of memory"),
-        (child_work.die, ChildError, r"ended by signal SIGSEGV$"),
+        (child_work.raise_error, WorkerProcessError, r"^reading failed: ZeroDivisionError"),
+        (child_work.use_memory, WorkerProcessError, r"^reading took more than 256 MiB of memory"),
+        (child_work.die, WorkerProcessError, r"ended by signal SIGSEGV$"),
     ],
     ids=["refused", "an error", "memory", "killed"],
 )
 def test_errors_are_reported_and_the_next_work_is_done(
-    child: Child, work: object, error: type[Exception], reason: str
+    child: WorkerProcess, work: object, error: type[Exception], reason: str
 ) -> None:
     assert callable(work)
     with pytest.raises(error, match=reason):
@@ -81,16 +81,16 @@ def test_errors_are_reported_and_the_next_work_is_done(
 
 
 @pytest.mark.slow
-def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> None:
+def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: WorkerProcess) -> None:
     assert list(child.run(nothing, child_work.sleep, 3.6, True)) == [1]
     before = child.pid
     assert before is not None
-    with pytest.raises(ChildError, match="made no progress for 3 s"):
+    with pytest.raises(WorkerProcessError, match="made no progress for 3 s"):
         list(child.run(nothing, child_work.sleep, 60.0, False))
     wait_until_ended(before)
 
 
-def test_exceptions_while_waiting_and_early_exits_end_the_process(child: Child) -> None:
+def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerProcess) -> None:
     def enough() -> None:
         raise KeyboardInterrupt
 
@@ -108,7 +108,7 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: Child) 
 def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     code = (
-        "from hierogram.storage.child import Child; from tests.storage import child_work;"
+        "from hierogram.storage.worker_process import Child; from tests.storage import child_work;"
         f"list(Child().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
@@ -125,7 +125,7 @@ def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
     wait_until_ended(process)
 
 
-def test_missing_descriptors_are_reported_clearly(child: Child) -> None:
+def test_missing_descriptors_are_reported_clearly(child: WorkerProcess) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import interruptible, named_store, open_or_make, plural
+from hierogram.daemon.cli.common import interruptible, named_store, open_or_create, plural
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.cli.learning import align_pending, print_aligned, print_learned, telling
+from hierogram.daemon.cli.learning import align_pending, learning_progress, print_aligned, print_learned
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, SWEEPS
 from hierogram.storage.options import Option
@@ -52,7 +52,7 @@ def demo(
     with interruptible("run `hierogram demo` again to continue"):
         verses = list(read_verses())
         print(CREDITS)
-        with open_or_make(store) as opened:
+        with open_or_create(store) as opened:
             _store_verses(opened, verses, align)
             from hierogram.daemon.learning.learner import LearnOptions
 
@@ -60,7 +60,7 @@ def demo(
             if align:
                 _align(opened, learning, verses)
             with progress("learn", "pairs") as shown:
-                learned = learning.sample(telling(shown))
+                learned = learning.sample(learning_progress(shown))
                 learning.finish()
                 print_learned(learned, opened.notation())
             manifest = opened.export(output)
@@ -97,9 +97,9 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
 
 
 def _show_rules(opened: "GrammarStore") -> None:
-    from hierogram.tools.demo.showcase import most_telling
+    from hierogram.tools.demo.showcase import most_informative
 
-    found = most_telling(opened.rules(), _SHOWN_RULES)
+    found = most_informative(opened.rules(), _SHOWN_RULES)
     print()
     print("Learned rules, the most used and most probable ones:")
     for kind, best in found.items():

@@ -12,7 +12,7 @@ WORD_ORDER = "word order"
 GAP = "rules with a gap"
 KINDS = (PHRASE, WORD_ORDER, GAP)
 
-_FEWEST_USES = 2
+_MIN_USES = 2
 
 
 def skeleton(side: Side) -> list[int]:
@@ -20,7 +20,7 @@ def skeleton(side: Side) -> list[int]:
     return [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
 
 
-def kind_of(rule: Rule) -> str | None:
+def classify_rule(rule: Rule) -> str | None:
     """Return the kind of a rule, or None for one word with its context.
 
     PHRASE: several words on each side, without gaps. WORD_ORDER: words or nonterminals are reordered. GAP: words
@@ -36,16 +36,16 @@ def kind_of(rule: Rule) -> str | None:
     return GAP if source.count(0) > 1 else None
 
 
-def most_telling(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRow]]:
+def most_informative(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRow]]:
     """Return for each kind the `number` rules with the highest score: expected uses · p(e|f) · p(f|e).
 
     Rules with fewer than two expected uses are left out, because they describe a single sentence.
     """
     best: dict[str, list[tuple[float, int, RuleRow]]] = {kind: [] for kind in KINDS}
     for rule in rules:
-        if rule.expected_uses < _FEWEST_USES:
+        if rule.expected_uses < _MIN_USES:
             continue
-        kind = kind_of(Rule(parse_side(rule.source), parse_side(rule.target)))
+        kind = classify_rule(Rule(parse_side(rule.source), parse_side(rule.target)))
         if kind is None:
             continue
         score = rule.expected_uses * rule.p_target_given_source * rule.p_source_given_target

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import appearing
-from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, Trial, TrialOptions
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.files import atomic_write
+from hierogram.daemon.learning.kinds.kind import LoadedBatch, StoredSamples, Trial, TrialOptions
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
-from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts, counts_of, mean_of
-from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
-from hierogram.samplers.grammar.columns import no_blobs
-from hierogram.samplers.grammar.keys import first_of_each_key
+from hierogram.samplers.diagnostics.overlap import KEY, GrammarCounts, count_uses, mean_counts
+from hierogram.samplers.diagnostics.watching import ChainTrace, look_up_counts
+from hierogram.samplers.grammar.columns import empty_blobs
+from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
 from hierogram.storage.records import ALIGNER, PairRow, Settings
 from hierogram.storage.records.columns import join_deltas
@@ -185,8 +185,8 @@ class ChainDraws(NamedTuple):
     sources: list[str]
     targets: list[str]
     starts: list[str]
-    last: list[RuleCounts]
-    means: list[RuleCounts]
+    last: list[GrammarCounts]
+    means: list[GrammarCounts]
     seconds: float
     overhead: float
     links: LinkDraws = NO_LINKS
@@ -197,9 +197,9 @@ class ChainDraws(NamedTuple):
             f"{name}_{k}_{field}": getattr(grammar, field)
             for name in ("last", "means")
             for k, grammar in enumerate(getattr(self, name))
-            for field in RuleCounts._fields
+            for field in GrammarCounts._fields
         }
-        with appearing(path.absolute()) as file:
+        with atomic_write(path.absolute()) as file:
             np.savez_compressed(
                 file,
                 draws=self.draws,
@@ -220,7 +220,7 @@ def load_draws(path: Path) -> ChainDraws:
         with np.load(path, allow_pickle=False) as file:
             chains = file["draws"].shape[1]
             last, means = (
-                [RuleCounts(file[f"{name}_{k}_keys"].astype(KEY), file[f"{name}_{k}_uses"]) for k in range(chains)]
+                [GrammarCounts(file[f"{name}_{k}_keys"].astype(KEY), file[f"{name}_{k}_uses"]) for k in range(chains)]
                 for name in ("last", "means")
             )
             sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
@@ -240,15 +240,15 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
     Raises `InputError` if the store has no aligned pairs.
     """
     settings = store.settings()
-    kind = kind_of(settings)
-    rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.whole]
+    kind = find_kind(settings)
+    rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.needs_all_pairs]
     if not rows:
         raise InputError(f"{store.url}: no aligned pairs: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
     trial_options = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
     trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in trial_options]
-    aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.whole]
+    aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.course(settings).burn_in
     later = 0
     if aligned:
@@ -274,7 +274,11 @@ class _ChainRunner:
     """Runner of the grammar chains."""
 
     def __init__(
-        self, trials: list[Trial], of: tuple[Loaded, Settings], options: ChainOptions, report: Callable[[int], None]
+        self,
+        trials: list[Trial],
+        of: tuple[LoadedBatch, Settings],
+        options: ChainOptions,
+        report: Callable[[int], None],
     ) -> None:
         self._trials = trials
         self._loaded, self._settings = of
@@ -283,7 +287,7 @@ class _ChainRunner:
         self._done = 0
         self._overhead = 0.0
         # Compile or load the recording kernels before measuring time.
-        counts_of_rules(trials[0].table, np.zeros((0, 2), np.uint64))
+        look_up_counts(trials[0].table, np.zeros((0, 2), np.uint64))
         trials[0].log_likelihood()
 
     def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
@@ -294,12 +298,12 @@ class _ChainRunner:
         started = time.perf_counter()
         keys, sources, targets = self._most_frequent()
         self._overhead += time.perf_counter() - started
-        watches = [Watch(keys) for _ in self._trials]
+        watches = [ChainTrace(keys) for _ in self._trials]
         last, means = [], []
         for trial, watch in zip(self._trials, watches, strict=True):
             grammars = self._watch(trial, watch)
             last.append(grammars[-1])
-            means.append(mean_of(grammars))
+            means.append(mean_counts(grammars))
         draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
         return ChainDraws(
             draws_of_all, sources, targets, starts, last, means,
@@ -311,7 +315,7 @@ class _ChainRunner:
         self._done += 1
         self._report(self._done)
 
-    def _watch(self, trial: Trial, watch: Watch) -> list[RuleCounts]:
+    def _watch(self, trial: Trial, watch: ChainTrace) -> list[GrammarCounts]:
         """Run the sweeps of one chain after burn-in; return its grammar at some draws, including the last."""
         grammars = []
         draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
@@ -322,17 +326,17 @@ class _ChainRunner:
             started = time.perf_counter()
             watch.note(trial.log_likelihood(), trial.table)
             if draw in taken:
-                grammars.append(counts_of(trial.table))
+                grammars.append(count_uses(trial.table))
             self._overhead += time.perf_counter() - started
         return grammars
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
         """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
         loaded = self._loaded
-        nothing = no_blobs(loaded.size)
-        drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]
+        nothing = empty_blobs(loaded.size)
+        drawn = [StoredSamples(loaded.trees(trial.state), nothing) for trial in self._trials]
         rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
-        counts = np.bincount(first_of_each_key(rules.keys), rules.counts, len(rules))
+        counts = np.bincount(first_rows_by_key(rules.keys), rules.counts, len(rules))
         chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
         chosen = chosen[counts[chosen] > 0]
         sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import FOUND, chosen_store, note, plural, print_json, print_table
+from hierogram.daemon.cli.common import PROBLEMS_FOUND, open_chosen_store, plural, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
@@ -41,7 +41,7 @@ def diagnose(
             raise UsageError("--load requires --draws FILE")
         taken = load_draws(draws)
     else:
-        with chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
+        with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
             taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
         if draws is not None:
             taken.save(draws)
@@ -55,8 +55,8 @@ def diagnose(
     else:
         _print_diagnosis(found)
     if found.flagged:
-        note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: run them longer (--sweeps)")
-        raise typer.Exit(FOUND)
+        print_note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: run them longer (--sweeps)")
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 def _print_diagnosis(found: "Diagnosis") -> None:

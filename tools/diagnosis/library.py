@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
 from hierogram.tools.diagnosis.options import ChainOptions
@@ -28,4 +28,4 @@ def diagnose(
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose
 
-    return diagnose(run_chains(store.store, options_of(ChainOptions, options, chosen), progress))
+    return diagnose(run_chains(store.store, resolve_options(ChainOptions, options, chosen), progress))

@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
-from hierogram.samplers.grammar.rules import terminal_of
-from hierogram.tools.evidence.gathering import Evidence, shown
-from hierogram.tools.evidence.marking import BEGIN, END, marked, quoted
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
+from hierogram.samplers.grammar.rules import unescape_terminal
+from hierogram.tools.evidence.retrieval import Evidence, readable_side
+from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, quoted
 
 _IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
 _MARKS = len(BEGIN + _END + _END + END)
@@ -33,7 +33,7 @@ class _Piece:
         return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
 
 
-def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> str:
+def fit_budget(found: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return evidence as text of up to `characters` characters.
 
     Renderings are lines `source = target, target` in sentence order; pairs follow, two lines each. All lines are
@@ -69,7 +69,7 @@ def within(found: Evidence, characters: int, texts: TextPipeline = AS_IT_IS) -> 
         source + _IS + _OR.join(piece.target for piece in some)
         for source, some in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
     ]
-    return marked(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
+    return enclose(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
 
 
 def _expected_words(found: Evidence) -> dict[str, float]:
@@ -109,7 +109,7 @@ def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
         words = tuple(_words(rule.target))
         if words:
             covered = set(rule.places[0].covered)
-            sides = quoted(shown(rule.source, source)), quoted(shown(rule.target, target))
+            sides = quoted(readable_side(rule.source, source)), quoted(readable_side(rule.target, target))
             yield _Piece(*sides, words, True, covered)
     for entry in found.entries:
         words = tuple(entry.target.split(" "))
@@ -122,4 +122,4 @@ def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
 
 
 def _words(side: str) -> Iterable[str]:
-    return (word for symbol in side.split(" ") if (word := terminal_of(symbol)) is not None)
+    return (word for symbol in side.split(" ") if (word := unescape_terminal(symbol)) is not None)

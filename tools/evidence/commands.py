@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hierogram.daemon.cli.common import chosen_store, note, print_json, print_table
+from hierogram.daemon.cli.common import open_chosen_store, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.shared_options import AsJson
 from hierogram.storage.options import Option
-from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
+from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
 
 if TYPE_CHECKING:
-    from hierogram.tools.evidence.gathering import Evidence
+    from hierogram.tools.evidence.retrieval import Evidence
 
 TABLE, PROMPT, JSON = "table", "prompt", "json"
 
@@ -34,7 +34,7 @@ def evidence(
             "With --format prompt: print rules and pairs only, chosen together to cover the sentence within N "
             "characters.",
             min=1,
-            max=MOST_CHARACTERS,
+            max=MAX_CHARACTERS,
             metavar="N",
         ),
     ] = None,
@@ -44,10 +44,10 @@ def evidence(
 
     Rules with gaps are included. This works with and without a daemon, and changes nothing.
     """
-    from hierogram.daemon.text.texts import pipeline_of
-    from hierogram.tools.evidence.budget import within
-    from hierogram.tools.evidence.gathering import as_prompt
+    from hierogram.daemon.text.texts import make_pipeline
+    from hierogram.tools.evidence.budget import fit_budget
     from hierogram.tools.evidence.library import evidence as gather
+    from hierogram.tools.evidence.retrieval import as_prompt
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are mutually exclusive")
@@ -56,13 +56,13 @@ def evidence(
             raise UsageError("--characters requires --format prompt")
         if chosen := given(context, EvidenceOptions) - {"tokenized"}:
             raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
-        wanted = to_choose_from(tokenized=wanted.tokenized)
-    with chosen_store(context) as opened:
-        found, texts = gather(opened, sentence, options=wanted), pipeline_of(opened.settings())
+        wanted = candidate_limits(tokenized=wanted.tokenized)
+    with open_chosen_store(context) as opened:
+        found, texts = gather(opened, sentence, options=wanted), make_pipeline(opened.settings())
     if as_json or format == JSON:
         print_json(asdict(found))
     elif characters is not None:
-        print(within(found, characters, texts))
+        print(fit_budget(found, characters, texts))
     elif format == PROMPT:
         print(as_prompt(found, sentence, texts), end="")
     else:
@@ -70,9 +70,9 @@ def evidence(
 
 
 def _print_evidence(found: "Evidence") -> None:
-    from hierogram.tools.evidence.gathering import table_of_rules
+    from hierogram.tools.evidence.retrieval import format_rules
 
-    columns, *rows = table_of_rules(found)
+    columns, *rows = format_rules(found)
     print_table(columns, rows, numeric=(2, 3))
     if found.pairs:
         print()
@@ -83,6 +83,6 @@ def _print_evidence(found: "Evidence") -> None:
         entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
         print_table(("dictionary", "source", "target"), entries)
     if not found.rules:
-        note("no matching rules: nothing learned yet, or no rule contains these words")
+        print_note("no matching rules: nothing learned yet, or no rule contains these words")
     if found.unknown:
-        note(f"words in no stored pair: {' '.join(found.unknown)}")
+        print_note(f"words in no stored pair: {' '.join(found.unknown)}")

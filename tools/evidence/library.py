@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.tools.evidence.options import EvidenceOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.evidence.gathering import Evidence
     from hierogram.tools.evidence.keywords import EvidenceKeywords
+    from hierogram.tools.evidence.retrieval import Evidence
 
 
 def evidence(
@@ -21,8 +21,8 @@ def evidence(
 
     Options are those of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
     """
-    from hierogram.tools.evidence.gathering import gather
+    from hierogram.tools.evidence.retrieval import find_evidence
 
-    wanted = options_of(EvidenceOptions, options, chosen)
-    with store.reader.look() as look:
-        return gather(look, sentence, wanted)
+    wanted = resolve_options(EvidenceOptions, options, chosen)
+    with store.reader.read() as transaction:
+        return find_evidence(transaction, sentence, wanted)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
-from hierogram.storage.browsing.likeness import LikePair
+from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
+from hierogram.storage.browsing.similar_pairs import SimilarPair
 
-MOST_PLACES = 5
+MAX_PLACES = 5
 """Maximum number of places of a side in a sentence."""
 
 Span = tuple[int, int]
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SideMatch:
     """Match of a side in a sentence: the spans of its words and of its gaps.
 
     A gap at an end extends to the end of the sentence. Adjacent gaps share one span, which has at least one word for
@@ -52,7 +52,7 @@ class Pattern:
         return not any(self.gaps)
 
 
-class Sentence:
+class MatchedSentence:
     """Sentence in which the sides of rules are matched."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ class Sentence:
             if word is not None:
                 current.append(word)
                 continue
-            if terminal_of(symbol) is not None:
+            if unescape_terminal(symbol) is not None:
                 return None
             if current:
                 chunks.append(tuple(current))
@@ -84,15 +84,15 @@ class Sentence:
             gaps.append(0)
         return Pattern(tuple(chunks), tuple(gaps)) if chunks else None
 
-    def places(self, pattern: Pattern) -> list[Place]:
-        """Return up to `MOST_PLACES` places where the pattern matches, leftmost first."""
+    def places(self, pattern: Pattern) -> list[SideMatch]:
+        """Return up to `MAX_PLACES` places where the pattern matches, leftmost first."""
         starts = [self._starts(chunk) for chunk in pattern.chunks]
-        found: list[Place] = []
+        found: list[SideMatch] = []
         if not all(starts):
             return found
         for chosen in self._ways(pattern, starts, 0, 0):
             found.append(self._place(pattern, chosen))
-            if len(found) == MOST_PLACES:
+            if len(found) == MAX_PLACES:
                 break
         return found
 
@@ -110,22 +110,22 @@ class Sentence:
                 for rest in self._ways(pattern, starts, number + 1, start + len(pattern.chunks[number])):
                     yield (start, *rest)
 
-    def _place(self, pattern: Pattern, chosen: tuple[int, ...]) -> Place:
+    def _place(self, pattern: Pattern, chosen: tuple[int, ...]) -> SideMatch:
         words = [(start, start + len(chunk)) for start, chunk in zip(chosen, pattern.chunks, strict=True)]
         edges = [0, *(edge for span in words for edge in span), len(self.words)]
         gaps = [(edges[2 * n], edges[2 * n + 1]) for n, number in enumerate(pattern.gaps) if number]
-        return Place(tuple(words), tuple(gaps))
+        return SideMatch(tuple(words), tuple(gaps))
 
 
 _LONGEST = 4
 """Maximum length of an n-gram in words."""
-_MOST_PATTERNS = 15
+_MAX_PATTERNS = 15
 _UNIT = 1_000
 """Scale of integer weights, which make equal sums compare equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(LikePair):
+class CoveringPair(SimilarPair):
     """Chosen pair with the spans of the sentence that it covers.
 
     `fresh` are the spans that no earlier pair covers.
@@ -135,7 +135,7 @@ class Chosen(LikePair):
     fresh: tuple[Span, ...]
 
 
-class _Units:
+class _CoverageUnits:
     """Weighted units that pairs can cover: n-grams at each position, and patterns with inner gaps."""
 
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
@@ -146,7 +146,7 @@ class _Units:
         self._grams: dict[tuple[str, ...], list[int]] = {}
         for number, (first, last) in enumerate(self.spans):
             self._grams.setdefault(tuple(words[first:last]), []).append(number)
-        inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
+        inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MAX_PATTERNS]
         # A source side that matches a pattern contains the first n-gram of each chunk, which is faster to check.
         self._patterns = [
             ({self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
@@ -201,13 +201,13 @@ def _expression(pattern: Pattern) -> re.Pattern[str]:
     return re.compile(" " + "".join(piece + gap for piece, gap in zip(pieces, [*gaps, " "], strict=True)))
 
 
-def choose(
+def choose_pairs(
     words: Sequence[str],
     weights: Mapping[str, float],
     patterns: Sequence[Pattern],
-    candidates: Sequence[LikePair],
+    candidates: Sequence[SimilarPair],
     limit: int,
-) -> list[Chosen]:
+) -> list[CoveringPair]:
     """Choose up to `limit` pairs greedily: each step takes the pair that covers the most uncovered weight.
 
     Shorter pairs win ties. `weights` is the weight of each word. If no remaining pair covers anything new, coverage is
@@ -216,13 +216,13 @@ def choose(
     """
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
     ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))
-    units = _Units(words, weights, patterns)
+    units = _CoverageUnits(words, weights, patterns)
     has: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
     for row, pair in enumerate(ordered):
         has[row, units.of(pair.source)] = True
     left: NDArray[np.bool_] = np.asarray(has.any(axis=1))
     covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
-    found: list[Chosen] = []
+    found: list[CoveringPair] = []
     while len(found) < limit and left.any():
         gains = np.where(left, (has & ~covered) @ units.weights, 0)
         best = int(gains.argmax())
@@ -235,7 +235,7 @@ def choose(
         fresh = np.flatnonzero(has[best] & ~covered)
         pair = ordered[best]
         spans = units.covered(own.tolist()), units.covered(fresh.tolist())
-        found.append(Chosen(pair.id, pair.corpus, pair.source, pair.target, *spans))
+        found.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | has[best]
         left[best] = False
     return found

@@ -6,8 +6,8 @@ from typing import Annotated
 from hierogram.daemon.shared_options import Tokenized
 from hierogram.storage.options import Option
 
-MOST_PAIRS, MOST_RULES = 50, 500
-MOST_CHARACTERS = 20_000
+MAX_PAIRS, MAX_RULES = 50, 500
+MAX_CHARACTERS = 20_000
 """Maximum number of characters of evidence within a budget."""
 _RENDERINGS_TO_CHOOSE_FROM = 5
 
@@ -21,17 +21,15 @@ class EvidenceOptions:
         Option(
             "Maximum number of stored pairs. Each is chosen for words that the earlier ones do not cover.",
             min=0,
-            max=MOST_PAIRS,
+            max=MAX_PAIRS,
         ),
     ] = 5
-    rules: Annotated[int, Option("Maximum number of matching rules.", min=0, max=MOST_RULES)] = 60
+    rules: Annotated[int, Option("Maximum number of matching rules.", min=0, max=MAX_RULES)] = 60
     renderings: int = 3
     """Maximum number of rules with one source side."""
     tokenized: Tokenized = False
 
 
-def to_choose_from(*, tokenized: bool) -> EvidenceOptions:
+def candidate_limits(*, tokenized: bool) -> EvidenceOptions:
     """Return the limits of the candidates for evidence within a budget of characters."""
-    return EvidenceOptions(
-        pairs=MOST_PAIRS, rules=MOST_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized
-    )
+    return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized)

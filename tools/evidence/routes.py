@@ -8,15 +8,15 @@ from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.storage.options import Declared
-from hierogram.tools.evidence.budget import within
-from hierogram.tools.evidence.gathering import Evidence, as_prompt
+from hierogram.storage.options import OptionField
+from hierogram.tools.evidence.budget import fit_budget
 from hierogram.tools.evidence.library import evidence as evidence_of
-from hierogram.tools.evidence.options import MOST_CHARACTERS, EvidenceOptions, to_choose_from
+from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
+from hierogram.tools.evidence.retrieval import Evidence, as_prompt
 
-_DECLARED = Declared.of(EvidenceOptions)
+_DECLARED = OptionField.of(EvidenceOptions)
 _LONGEST = 10_000
 _UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
 _SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
@@ -67,7 +67,7 @@ def evidence_routes(service: Service) -> APIRouter:
             int | None,
             Query(
                 ge=1,
-                le=MOST_CHARACTERS,
+                le=MAX_CHARACTERS,
                 description="Return text for a prompt with rules and pairs only, chosen together to cover the "
                 "sentence within this number of characters.",
             ),
@@ -75,12 +75,12 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            found = evidence_of(service.opened, source, options=to_choose_from(tokenized=tokenized))
-            return PlainTextResponse(within(found, characters, pipeline_of(service.opened.settings())))
+            found = evidence_of(service.opened, source, options=candidate_limits(tokenized=tokenized))
+            return PlainTextResponse(fit_budget(found, characters, make_pipeline(service.opened.settings())))
         wanted = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
         found = evidence_of(service.opened, source, options=wanted)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, pipeline_of(service.opened.settings())))
+            return PlainTextResponse(as_prompt(found, source, make_pipeline(service.opened.settings())))
         return JSONResponse(asdict(found))
 
     return router

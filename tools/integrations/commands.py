@@ -2,7 +2,7 @@
 
 import typer
 
-from hierogram.daemon.cli.common import chosen_store
+from hierogram.daemon.cli.common import open_chosen_store
 from hierogram.daemon.cli.flags import with_options
 
 
@@ -16,10 +16,10 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads
-    from hierogram.tools.integrations.mcp.server import desk_of, make_server
+    from hierogram.tools.integrations.mcp.server import make_server, make_tools
     from hierogram.tools.translation.options import DecodingOptions
 
     configuration = load_configuration()
-    with chosen_store(context) as opened:
-        desk = desk_of(opened, configuration.section(DecodingOptions).to_translate())
+    with open_chosen_store(context) as opened:
+        desk = make_tools(opened, configuration.section(DecodingOptions).to_translate())
         make_server(desk, Threads(), may_add=configuration.http.mcp == "add").run("stdio")

@@ -25,19 +25,19 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
     from hierogram.daemon.web.protocol.context import ProtocolApp
-    from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, refused
-    from hierogram.tools.integrations.mcp.desk import Desk
+    from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, problem_response
     from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
+    from hierogram.tools.integrations.mcp.tools import McpTools
     from hierogram.tools.translation.web import WebTranslation
 
     http, shared = context.http, context.shared(WebTranslation)
     if http.mcp != "off":
-        desk = Desk(context.service.opened, shared.translator, shared.corrections)
+        desk = McpTools(context.service.opened, shared.translator, shared.corrections)
         app, lifespan = over_http(make_server(desk, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
         door = libretranslate(shared.translator, shared.corrections, context.sessions, context.rates, context.threads)
-        yield ProtocolApp(is_libretranslate, door, refused)
+        yield ProtocolApp(is_libretranslate, door, problem_response)
 
 
 EXTENSION = Extension(commands=_commands, routes=_routes, apps=_apps)

@@ -17,20 +17,20 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
-from hierogram.daemon.web.protocol.bodies import whole
-from hierogram.daemon.web.protocol.problems import ProblemError, problem_of
+from hierogram.daemon.web.protocol.bodies import read_body
+from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
 from hierogram.daemon.web.protocol.rates import OPEN, WITH_TOKEN, Rates
-from hierogram.daemon.web.protocol.sessions import Sessions, from_elsewhere
+from hierogram.daemon.web.protocol.sessions import Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.languages import base, named
+from hierogram.tools.translation.languages import base_language, language_name
 from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator, check_amount
 
-MOST_LETTERS = 10_000
-MOST_TEXTS = 100
-MOST_ALTERNATIVES = 20
-_MOST_BYTES = 1 << 22
+MAX_LETTERS = 10_000
+MAX_TEXTS = 100
+MAX_ALTERNATIVES = 20
+_MAX_BYTES = 1 << 22
 _WAIT_MILLISECONDS = 500
 
 _METHODS = {
@@ -67,15 +67,17 @@ def is_libretranslate(scope: Scope) -> bool:
     return scope["method"] == method and "text/html" not in Headers(scope=scope).get("accept", "")
 
 
-def wrong(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(
+    text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return an error response in LibreTranslate's format."""
     return JSONResponse({"error": text}, status, headers)
 
 
-def refused(problem: ProblemError) -> Response:
+def problem_response(problem: ProblemError) -> Response:
     """Return a problem as an error response in LibreTranslate's format."""
     slow = problem.status == HTTPStatus.TOO_MANY_REQUESTS
-    return wrong(f"Slowdown: {problem.detail}" if slow else problem.detail, problem.status, problem.headers)
+    return error_response(f"Slowdown: {problem.detail}" if slow else problem.detail, problem.status, problem.headers)
 
 
 class _RefusalError(Exception):
@@ -89,7 +91,7 @@ class _RefusalError(Exception):
 async def _values(request: Request) -> Values:
     """Return the parameters of the query and of the body, JSON or a form. Raises `_RefusalError` if it is invalid."""
     found: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
-    content = await whole(request, _MOST_BYTES)
+    content = await read_body(request, _MAX_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
@@ -117,15 +119,15 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _asked(values: Values, name: str) -> str:
+def _required_text(values: Values, name: str) -> str:
     """Return a required text parameter. Raises `_RefusalError` if it is missing, not a text, or too long."""
     found = values.get(name)
     if not found:
         raise _RefusalError(f"Invalid request: missing {name} parameter")
     if not isinstance(found, str) or "\0" in found:
         raise _RefusalError(f"Invalid request: {name} parameter is not a text")
-    if len(found) > MOST_LETTERS:
-        raise _RefusalError(f"Invalid request: request ({len(found)}) exceeds text limit ({MOST_LETTERS})")
+    if len(found) > MAX_LETTERS:
+        raise _RefusalError(f"Invalid request: request ({len(found)}) exceeds text limit ({MAX_LETTERS})")
     return found
 
 
@@ -140,7 +142,7 @@ def _number(values: Values, name: str, most: int) -> int:
     return number
 
 
-class _Door:
+class _RequestHandlers:
     """Request handlers. Handlers that read the store or translate run in threads."""
 
     def __init__(
@@ -169,13 +171,13 @@ class _Door:
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         given = shown.strip() if scheme.lower() == "bearer" else ""
         key = values.get("api_key") or given
-        right = isinstance(key, str) and self._sessions.right(key)
-        if not self._sessions.right(given):
+        right = isinstance(key, str) and self._sessions.is_token(key)
+        if not self._sessions.is_token(given):
             limited = self._rates.refusal(WITH_TOKEN if right else OPEN, request.scope)
             if limited is not None:
                 raise limited
-        if not self._sessions.needed:
-            if from_elsewhere(request):
+        if not self._sessions.required:
+            if is_cross_site(request):
                 # Without a key, any page opened on this machine could send requests and add corrections.
                 raise _RefusalError("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
         elif not key:
@@ -197,11 +199,12 @@ class _Door:
         """Raise `_RefusalError` if the store does not translate from `source` into `target`."""
         own = self.languages()
         for code in (source, target):
-            if code not in own and base(code) not in map(base, own):
+            if code not in own and base_language(code) not in map(base_language, own):
                 raise _RefusalError(f"{code} is not supported")
-        if (base(source), base(target)) != (base(own[0]), base(own[1])):
+        if (base_language(source), base_language(target)) != (base_language(own[0]), base_language(own[1])):
             raise _RefusalError(
-                f"{named(target)} ({target}) is not available as a target language from {named(source)} ({source})"
+                f"{language_name(target)} ({target}) is not available as a target language "
+                f"from {language_name(source)} ({source})"
             )
 
     async def translate(self, request: Request, values: Values) -> Response:
@@ -210,13 +213,13 @@ class _Door:
         if not given:
             raise _RefusalError("Invalid request: missing q parameter")
         texts = given if isinstance(given, list) else [given]
-        if len(texts) > MOST_TEXTS:
-            raise _RefusalError(f"Invalid request: request ({len(texts)}) exceeds text limit ({MOST_TEXTS})")
+        if len(texts) > MAX_TEXTS:
+            raise _RefusalError(f"Invalid request: request ({len(texts)}) exceeds text limit ({MAX_TEXTS})")
         for text in texts:
             if text != "":
-                _asked({"q": text}, "q")
-        source, target = _asked(values, "source"), _asked(values, "target")
-        alternatives = _number(values, "alternatives", MOST_ALTERNATIVES)
+                _required_text({"q": text}, "q")
+        source, target = _required_text(values, "source"), _required_text(values, "target")
+        alternatives = _number(values, "alternatives", MAX_ALTERNATIVES)
         form = values.get("format") or TEXT
         if form not in FORMS:
             raise _RefusalError(f"{form} format is not supported")
@@ -229,7 +232,9 @@ class _Door:
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
             # A text detected as the target language is returned unchanged, as in LibreTranslate.
-            stays = [base(one["language"]) == base(target) for one in detected] or [False] * len(texts)
+            stays = [base_language(one["language"]) == base_language(target) for one in detected] or [False] * len(
+                texts
+            )
             codes = [one["language"] for one in detected] or [source] * len(texts)
             for code in {code for code, same in zip(codes, stays, strict=True) if not same}:
                 self.checked(code, target)
@@ -260,7 +265,7 @@ class _Door:
 
     async def detect(self, _request: Request, values: Values) -> Response:
         """Handle POST /detect."""
-        text = _asked(values, "q")
+        text = _required_text(values, "q")
 
         def work() -> object:
             self.languages()
@@ -270,8 +275,8 @@ class _Door:
 
     async def suggest(self, _request: Request, values: Values) -> Response:
         """Handle POST /suggest, which stores a corrected translation."""
-        text, translation = _asked(values, "q"), _asked(values, "s")
-        source, target = _asked(values, "source"), _asked(values, "target")
+        text, translation = _required_text(values, "q"), _required_text(values, "s")
+        source, target = _required_text(values, "source"), _required_text(values, "target")
 
         def work() -> object:
             self.checked(source, target)
@@ -289,8 +294,8 @@ class _Door:
         def work() -> object:
             source, target = self.languages()
             return [
-                {"code": source, "name": named(source), "targets": [target]},
-                {"code": target, "name": named(target), "targets": []},
+                {"code": source, "name": language_name(source), "targets": [target]},
+                {"code": target, "name": language_name(target), "targets": []},
             ]
 
         return await self.in_thread(work)
@@ -299,12 +304,12 @@ class _Door:
         """Handle GET /frontend/settings."""
 
         def work() -> object:
-            source, target = ({"code": code, "name": named(code)} for code in self.languages())
+            source, target = ({"code": code, "name": language_name(code)} for code in self.languages())
             return {
-                "apiKeys": self._sessions.needed,
-                "keyRequired": self._sessions.needed,
-                "charLimit": MOST_LETTERS,
-                "batchLimit": MOST_TEXTS,
+                "apiKeys": self._sessions.required,
+                "keyRequired": self._sessions.required,
+                "charLimit": MAX_LETTERS,
+                "batchLimit": MAX_TEXTS,
                 "frontendTimeout": _WAIT_MILLISECONDS,
                 "suggestions": True,
                 "filesTranslation": False,
@@ -326,8 +331,8 @@ def libretranslate(
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
-    door = _Door(translator, corrections, sessions, rates, threads)
-    cors = _CORS if sessions.needed else {}
+    door = _RequestHandlers(translator, corrections, sessions, rates, threads)
+    cors = _CORS if sessions.required else {}
 
     def route(
         path: str, answers: Callable[[Request, Values], Awaitable[Response]], *, open_to_all: bool = False
@@ -341,9 +346,9 @@ def libretranslate(
                     door.check_key(request, values)
                 made = await answers(request, values)
             except _RefusalError as refusal:
-                made = wrong(str(refusal), refusal.status)
+                made = error_response(str(refusal), refusal.status)
             except Exception as error:
-                made = refused(problem_of(request, error))
+                made = problem_response(make_problem(request, error))
                 if made.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
                     _log.exception("LibreTranslate request failed")
             made.headers.update(cors)

@@ -14,7 +14,7 @@ from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.tools.integrations.translation_memory import memory as memory_of
 from hierogram.tools.integrations.translation_memory import nearest
-from hierogram.tools.translation.languages import base
+from hierogram.tools.translation.languages import base_language
 
 _LONGEST = 2_000
 _TMX = "application/x-tmx+xml"
@@ -75,7 +75,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     ) -> list[NearAnswer]:
         """Return the pairs most similar to a text, best first."""
         own = _languages(service)
-        if own and [base(source), base(target)] != [base(code) for code in own]:
+        if own and [base_language(source), base_language(target)] != [base_language(code) for code in own]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
                 f"no memory from {source} to {target}: the languages of the store are {own[0]} and {own[1]}",

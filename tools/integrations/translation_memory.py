@@ -6,24 +6,24 @@ from datetime import UTC, datetime
 from math import log
 
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import SOURCE
-from hierogram.storage.browsing.likeness import like_pairs
-from hierogram.storage.browsing.looking import NamedPair, last_pair, page_of_pairs
+from hierogram.storage.browsing.details import PairDetails, last_pair, list_pairs
 from hierogram.storage.browsing.search import known_words
+from hierogram.storage.browsing.similar_pairs import find_similar_pairs
 
-_MOST_WORDS = 200
+_MAX_WORDS = 200
 _CANDIDATES = 100
 
 UNSAID = ("x-source", "x-target")
 """Language codes for a store that does not name its languages."""
 _MOMENT = "%Y%m%dT%H%M%SZ"
-_PAIRS_A_PIECE = 500
+_PAIRS_PER_PIECE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class NearPair:
+class FuzzyMatch:
     """Fuzzy match: a stored pair similar to a text, detokenized.
 
     `quality` is the similarity of the source side in percent: 100 minus the edit distance in percent of the longer
@@ -38,40 +38,42 @@ class NearPair:
     rank: float
 
 
-def nearest(store: GrammarStore, text: str, least: float = 50.0, most: int = 5) -> list[NearPair]:
+def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: int = 5) -> list[FuzzyMatch]:
     """Return the stored pairs whose source is most similar to a text, best first, as a translation memory does.
 
     There are at most `most` of them, of quality `least` or higher. Quality is 100 minus the edited characters in
     percent of the longer text. Only the last of equal pairs is returned.
     """
-    with store.reader.look() as look:
-        texts = pipeline_of(look.settings()).running()
-        words = texts.source.tokens(text).split(" ")[:_MOST_WORDS]
-        known = known_words(look, words).get(SOURCE, {})
-        pairs, entries = like_pairs(look, {word: known[word] for word in words if word in known}, _CANDIDATES)
+    with store.reader.read() as transaction:
+        texts = make_pipeline(transaction.settings()).running()
+        words = texts.source.tokens(text).split(" ")[:_MAX_WORDS]
+        known = known_words(transaction, words).get(SOURCE, {})
+        pairs, entries = find_similar_pairs(
+            transaction, {word: known[word] for word in words if word in known}, _CANDIDATES
+        )
     sentence = " ".join(words)
     often = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + often / max(1, known[word].count if word in known else 1)) for word in words}
-    found: dict[tuple[str, str], NearPair] = {}
+    found: dict[tuple[str, str], FuzzyMatch] = {}
     for pair in sorted([*pairs, *entries], key=lambda one: -one.id):
-        quality = 100 * likeness(sentence, pair.source)
-        if quality >= least and (pair.source, pair.target) not in found:
+        quality = 100 * similarity(sentence, pair.source)
+        if quality >= min_quality and (pair.source, pair.target) not in found:
             has = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in has) / sum(weights.values())
             written = texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" "))
-            found[pair.source, pair.target] = NearPair(
+            found[pair.source, pair.target] = FuzzyMatch(
                 pair.id, pair.corpus, *written, round(quality, 1), round(rank, 1)
             )
-    return sorted(found.values(), key=lambda one: (-one.quality, -one.rank, -one.id))[:most]
+    return sorted(found.values(), key=lambda one: (-one.quality, -one.rank, -one.id))[:limit]
 
 
-def likeness(first: str, second: str) -> float:
+def similarity(first: str, second: str) -> float:
     """Return 1 minus the edit distance divided by the length of the longer text."""
     longest = max(len(first), len(second))
-    return 1 - edits(first, second) / longest if longest else 1.0
+    return 1 - edit_distance(first, second) / longest if longest else 1.0
 
 
-def edits(first: str, second: str) -> int:
+def edit_distance(first: str, second: str) -> int:
     """Return the Levenshtein distance in characters (Myers 1999)."""
     if not first or not second:
         return len(first) + len(second)
@@ -98,9 +100,9 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     Pairs withdrawn during the export are missing, and pairs added during the export are left out. Characters that XML
     does not allow are dropped.
     """
-    with store.reader.look() as look:
-        settings, last = look.settings(), last_pair(look)
-    texts = pipeline_of(settings).running()
+    with store.reader.read() as transaction:
+        settings, last = transaction.settings(), last_pair(transaction)
+    texts = make_pipeline(settings).running()
     languages = [xml_attribute(language) for language in settings.languages or UNSAID]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
@@ -108,7 +110,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
         f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
     )
 
-    def unit(pair: NamedPair) -> str:
+    def unit(pair: PairDetails) -> str:
         own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
         sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
         variants = "".join(
@@ -120,8 +122,8 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
 
     after = 0
     while after < last:
-        with store.reader.look() as look:
-            page = page_of_pairs(look, after, corpus, _PAIRS_A_PIECE)
+        with store.reader.read() as transaction:
+            page = list_pairs(transaction, after, corpus, _PAIRS_PER_PIECE)
         if not page:
             break
         after = page[-1].id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import interruptible, note, plural, print_json, store_url
+from hierogram.daemon.cli.common import interruptible, plural, print_json, print_note, store_url
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
@@ -69,7 +69,7 @@ def compare(
     from hierogram.storage.store import open_store
     from hierogram.tools.lab.comparison.comparing import compare as measure
     from hierogram.tools.lab.comparison.comparing import read_sentences
-    from hierogram.tools.lab.comparison.extraction import Limits
+    from hierogram.tools.lab.comparison.extraction import ExtractionLimits
 
     with interruptible("nothing was compared"), ExitStack() as stack:
         sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
@@ -84,13 +84,13 @@ def compare(
             opened,
             sentences,
             max_scope=chosen.max_scope,
-            limits=Limits(loose=chosen.loose),
+            limits=ExtractionLimits(loose=chosen.loose),
             threads=chosen.threads,
             report=lambda work, done, total: shown.update(done, total, done, work, None if total else "rules"),
         )
         left_out = opened.count_pairs([UNALIGNED])
     if left_out:
-        note(
+        print_note(
             f"{plural(left_out, 'pair')} left out that {'has' if left_out == 1 else 'have'} no alignment yet: "
             f"`hierogram --store {opened.url} learn` aligns and learns"
         )
@@ -103,7 +103,7 @@ def compare(
 @contextmanager
 def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
     """Yield a store that has learned the files except held-out pairs, and the source sides of those pairs."""
-    from hierogram.daemon.cli.learning import align_pending, telling
+    from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.reading import Input
@@ -121,13 +121,17 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as shown:
                 done = opened.add(source, progress=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines))
             if done.totals.rejected:
-                note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
+                print_note(
+                    f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines"
+                )
             learning = opened.learn(chosen.sweeps, options=LearnOptions(chosen.threads))
             aligned = align_pending(learning)
             if aligned.pairs:
-                note(f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}")
+                print_note(
+                    f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}"
+                )
             with progress("learn", "pairs") as shown:
-                learning.sample(telling(shown))
+                learning.sample(learning_progress(shown))
             learning.finish()
             yield opened.store, source.held_out
 

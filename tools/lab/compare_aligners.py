@@ -23,7 +23,7 @@ import typer
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, read_links
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, SYMMETRIZATIONS
@@ -32,7 +32,7 @@ from hierogram.tools.lab.comparison.aligners import EFLOMAL
 THOT = "thot"
 GOLD = "gold.talp"
 DEMO = "demo"
-_KIBIBYTES_A_MEBIBYTE = 1024
+_KIBIBYTES_PER_MEBIBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def demo_corpus(folder: Path) -> CorpusFiles:
     return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
-def align_ours(source: Path, target: Path, output: Path, request: Request) -> float:
+def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
     """Align two files with this package, in this process, and return the seconds."""
     from hierogram.daemon.learning.alignment.aligning import align
 
@@ -110,7 +110,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
     """Align two files with eflomal, and return the seconds until its links are written."""
     import numpy as np
 
-    from hierogram.daemon.learning.alignment.aligning import Aligned
+    from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
     from hierogram.samplers.alignment.bitext import read_side
     from hierogram.samplers.alignment.symmetrization import symmetrize
     from hierogram.tools.lab.comparison.aligners import read_directions, run_eflomal
@@ -121,7 +121,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
         sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
         links = read_directions(sides, forward, backward)
     found = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
-    write_lines(output, Aligned(found, np.zeros(len(found.source), np.float32)).lines())
+    write_lines(output, AlignedCorpus(found, np.zeros(len(found.source), np.float32)).lines())
     return seconds
 
 
@@ -191,7 +191,7 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
         before = _processor_seconds(whose)
         seconds = align_eflomal(*files)
     else:
-        request = Request(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
+        request = AlignOptions(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
         # Exclude compilation, which happens once per machine.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
@@ -200,7 +200,7 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
         whose = resource.RUSAGE_SELF
         before = _processor_seconds(whose)
         seconds = align_ours(*files, request)
-    peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_A_MEBIBYTE
+    peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
     print(json.dumps([seconds, _processor_seconds(whose) - before, peak]))
 
 

@@ -15,12 +15,12 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hierogram.daemon.cli.flags import command_options, flag_of
+from hierogram.daemon.cli.flags import command_options, option_flag
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.configuration import ENVIRONMENT_PREFIX, configuration_type
 from hierogram.daemon.exports.options import ExportJob, ExportOptions
-from hierogram.daemon.learning.alignment.requests import Request
-from hierogram.storage.options import Declared, Option
+from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.storage.options import Option, OptionField
 from hierogram.storage.records import Settings
 from hierogram.tools.diagnosis.options import ChainOptions
 from hierogram.tools.evidence.options import EvidenceOptions
@@ -35,7 +35,7 @@ PAGE = ROOT / "docs" / "options.md"
 
 KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     "daemon/library": {
-        "AlignKeywords": (Request, "align"),
+        "AlignKeywords": (AlignOptions, "align"),
         "ExportKeywords": (ExportOptions, "GrammarStore.export and publish"),
         "SettingsKeywords": (Settings, "open"),
     },
@@ -73,7 +73,7 @@ def keywords(folder: str) -> str:
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
         fields = []
-        for field in Declared.of(options).values():
+        for field in OptionField.of(options).values():
             help = f"{field.option.text().removesuffix('.')} (default: {default_of(field) or 'none'})."
             fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
         head = f'class {name}(TypedDict, total=False):\n    """Options of `{function}`, as `{options.__name__}`."""\n'
@@ -98,7 +98,7 @@ def _docstring(text: str, width: int = 120) -> str:
     return "\n".join([*lines, line.rstrip() + '"""\n'])
 
 
-def default_of(field: Declared) -> str:
+def default_of(field: OptionField) -> str:
     """Return the default as documents show it; "" if there is none."""
     if field.option.shown is not None:
         return field.option.shown
@@ -157,7 +157,7 @@ def sections() -> Iterator[tuple[str, Any]]:
 def keys(section: Any) -> Iterator[tuple[str, Row]]:
     """Yield the keys of a section."""
     if is_dataclass(section):
-        for name, field in Declared.of(section).items():  # type: ignore[arg-type]
+        for name, field in OptionField.of(section).items():  # type: ignore[arg-type]
             yield name, _row_of(field, name)
         return
     for name, info in section.model_fields.items():
@@ -166,7 +166,7 @@ def keys(section: Any) -> Iterator[tuple[str, Row]]:
             yield name, _row_of_key(name, info)
         else:
             default = info.get_default(call_default_factory=True)
-            yield name, _row_of(Declared(name, info.annotation, default, option), name)
+            yield name, _row_of(OptionField(name, info.annotation, default, option), name)
 
 
 def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
@@ -198,7 +198,7 @@ def knobs() -> dict[str, list[str]]:
         for name, declaration in plain_parameters(function):
             note(f"hierogram {command}", name, declaration)
     for kind in (ExportJob, *(options for options, _ in LIBRARY.values())):
-        for name, field in Declared.of(kind).items():
+        for name, field in OptionField.of(kind).items():
             note(kind.__name__, name, field.option)
     for section, options in sections():
         for name, row in keys(options):
@@ -225,13 +225,13 @@ def tables() -> dict[str, list[Row]]:
         for name, info in plain_parameters(function):
             flags = " ".join(f"`{flag}`" for flag in info.param_decls or (f"--{name}",))
             note(f"hierogram {command}", info, f"`{command}`", Row(info, flags, "", "", info.help, ""))
-    for name, field in Declared.of(ExportJob).items():
+    for name, field in OptionField.of(ExportJob).items():
         note("[[exports]]", field.option, "`[[exports]]`", _row_of(field, name))
     for section, options in sections():
         for name, row in keys(options):
             note(f"[{section}]", row.declaration, f"`{name}` in `[{section}]`", row)
     for name, (options, function) in LIBRARY.items():
-        for field_name, field in Declared.of(options).items():
+        for field_name, field in OptionField.of(options).items():
             calls = " and ".join(f"`{one}`" for one in function.split(" and "))
             note(name, field.option, f"Python: {calls}", _row_of(field, field_name))
     found: dict[str, list[Row]] = {}
@@ -241,9 +241,9 @@ def tables() -> dict[str, list[Row]]:
     return found
 
 
-def _row_of(field: Declared, name: str | None = None) -> Row:
+def _row_of(field: OptionField, name: str | None = None) -> Row:
     option = field.option
-    flag = name or (flag_of(field) if option.positional else " ".join(option.flags) or flag_of(field))
+    flag = name or (option_flag(field) if option.positional else " ".join(option.flags) or option_flag(field))
     return Row(option, f"`{flag}`", default_of(field), range_of(option), option.help, "")
 
 

@@ -28,9 +28,9 @@ import typer
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.detokenizer import NO_BREAK
-from hierogram.daemon.text.languages import language_of
+from hierogram.daemon.text.languages import find_language
 from hierogram.daemon.text.lines import write_lines
-from hierogram.daemon.text.texts import looks
+from hierogram.daemon.text.texts import looks_tokenized
 from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import serving
 
@@ -104,9 +104,9 @@ class RoundTrip(NamedTuple):
 
 def round_trip(path: Path, language: str) -> RoundTrip:
     """Tokenize the lines of a file and detokenize them; lines of tokens are detokenized first."""
-    rules = language_of(language)
+    rules = find_language(language)
     lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
-    tokens = looks(True, [" ".join(words) for words in lines])
+    tokens = looks_tokenized(True, [" ".join(words) for words in lines])
     texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
     same = torn = 0
     scripts: Counter[str] = Counter()

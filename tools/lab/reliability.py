@@ -17,9 +17,9 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.aligning import Aligned, align
+from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
 from hierogram.daemon.learning.alignment.evaluation import GoldLinks, read_gold
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.tools.lab.compare_aligners import CorpusFiles, corpus_of
 
@@ -68,10 +68,10 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     return sum(one.links * abs(one.probability - one.share) for one in bins) / max(links, 1)
 
 
-def align_corpus(corpus: CorpusFiles, seed: int) -> Aligned:
+def align_corpus(corpus: CorpusFiles, seed: int) -> AlignedCorpus:
     """Align all sentences of a corpus by default options."""
     source, target = (chain.from_iterable(map(read_sentences, paths)) for paths in (corpus.source, corpus.target))
-    return align(source, target, Request(seed=seed))
+    return align(source, target, AlignOptions(seed=seed))
 
 
 def main(

@@ -23,12 +23,12 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import (
     Transformations,
-    cleaned,
-    restored,
-    transformed,
-    vocabulary_of,
+    clean_tree,
+    find_known_words,
+    restore_tree,
+    transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, read_tree, words_of
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
@@ -67,10 +67,10 @@ class Task:
 def run(task: Task) -> dict[str, Any]:
     """Learn and score, and return the results."""
     how = Transformations(rare=task.rare)
-    trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
+    trees = [clean_tree(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
-    binary = [transformed(tree, how) for tree in trees[: task.train]]
-    vocabulary = vocabulary_of(map(words_of, binary), task.rare)
+    binary = [transform_tree(tree, how) for tree in trees[: task.train]]
+    vocabulary = find_known_words(map(list_words, binary), task.rare)
     train = [vocabulary.in_tree(tree) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
@@ -133,7 +133,7 @@ def parsed_scores(
     flat = 0
     seconds = 0.0
     for number, tree in enumerate(gold):
-        words = words_of(tree)
+        words = list_words(tree)
         started = time.perf_counter()
         parsed = exact.parse(words, number, (MER,))
         if number > 0:
@@ -145,7 +145,7 @@ def parsed_scores(
             drawn = Parser(known, how.root, task.draws, max(1, task.seed)).parse(words, number, (MPP, MER)).trees
             guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
         for method, guess in guesses.items():
-            found.setdefault(method, []).append(restored(guess, how))
+            found.setdefault(method, []).append(restore_tree(guess, how))
     scores = {
         method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
         for method, guesses in found.items()
@@ -222,7 +222,7 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunSet:
     """The runs to compare."""
 
     train: Annotated[int, Option("Number of training trees, the first of the file.", min=1)] = 2000
@@ -247,7 +247,7 @@ class Runs:
 
 @with_options
 def compare(
-    runs: Runs,
+    runs: RunSet,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
     results: Annotated[Path, typer.Option(help="JSON file of runs; runs in it are not repeated.")],
     figure: Annotated[Path | None, typer.Option(help="PNG file of learning curves.")] = None,

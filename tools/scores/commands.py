@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    FOUND,
-    chosen_store,
+    PROBLEMS_FOUND,
+    advise_tokenization,
     interruptible,
-    note,
-    note_text,
+    open_chosen_store,
     plural,
+    print_note,
     print_table,
 )
 from hierogram.daemon.cli.flags import with_options
@@ -88,7 +88,7 @@ def score(
     number = unscored = 0
     with (
         interruptible("pairs not printed are not scored"),
-        chosen_store(context) as opened,
+        open_chosen_store(context) as opened,
         progress("score", "pairs") as shown,
     ):
         total = len(pair) if pair else None if files else opened.store.count_pairs()
@@ -116,10 +116,10 @@ def score(
                 rows.append(scored)
     if not as_json:
         print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
-        note(f"{plural(len(rows), 'pair')} of {number:,}")
+        print_note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
-        note(f"hierogram: {plural(unscored, 'line')} could not be scored")
-        raise typer.Exit(FOUND)
+        print_note(f"hierogram: {plural(unscored, 'line')} could not be scored")
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
 def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
@@ -128,7 +128,7 @@ def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[
 
     texts, sides = texts_of(store, None, tokenized), read_pairs(files)
     for side, name, lines in zip((texts.source, texts.target), files, sides, strict=True):
-        note_text(side, name, lines, tokenized)
+        advise_tokenization(side, name, lines, tokenized)
     return zip(*sides, strict=True)
 
 

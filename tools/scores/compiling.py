@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
-from hierogram.daemon.learning.kinds.compiling import can_keep, end_with_parent
-from hierogram.samplers.compiled.cache import is_kept, tell_compiling
+from hierogram.daemon.learning.kinds.kernel_compilation import can_keep, end_with_parent
+from hierogram.samplers.compiled.cache import is_cached, notify_listeners
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.store import open_store
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import Scorer
 
 _NICENESS = 10
@@ -27,9 +27,9 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
 
     `wait` is called repeatedly until the child ends, and should sleep briefly. An error that it raises ends the child.
     """
-    if is_kept(score_pairs) or not can_keep():
+    if is_cached(score_pairs) or not can_keep():
         return
-    tell_compiling()
+    notify_listeners()
     command = [sys.executable, "-P", "-m", "hierogram.tools.scores.compiling"]
     with (
         suppress(OSError),
@@ -53,7 +53,7 @@ def _compile() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.nice(_NICENESS)
     with open_store(url) as store, suppress(NothingLearnedError):
-        Scorer(Learned(store, lambda *_: None))
+        Scorer(LearnedCounts(store, lambda *_: None))
 
 
 if __name__ == "__main__":

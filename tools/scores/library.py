@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 from hierogram.daemon.library.options import whole_numbers
 from hierogram.daemon.library.pairs import rows_by_id
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.prefetch import made_in_threads
+from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.records.pairs import PairScore
-from hierogram.tools.scores.learned import Learned, rows_of
+from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
 from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
 
 _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
@@ -53,20 +53,20 @@ def score(
     """
     scorer = _SCORERS.get(store)
     if scorer is None or scorer.learned.position != store.store.position():
-        scorer = _SCORERS[store] = Scorer(Learned(store.store, progress), progress)
+        scorer = _SCORERS[store] = Scorer(LearnedCounts(store.store, progress), progress)
     threads = os.cpu_count() or 1
     if pairs is not None:
-        texts = pipeline_of(store.settings())
+        texts = make_pipeline(store.settings())
         texts = texts.of_words() if tokenized else texts
         numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
         read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
         parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
-        for scored in made_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
+        for scored in map_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
             yield from map(ScoredPair._make, scored)
         return
-    rows = rows_by_id(store.store, ids) if (ids := whole_numbers(ids)) else rows_of(store.store, after)
+    rows = rows_by_id(store.store, ids) if (ids := whole_numbers(ids)) else iterate_rows(store.store, after)
     blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
-    for block, scores in made_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
+    for block, scores in map_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
         if keep:
             keep_scores(store.store, scorer, block, scores)
         for row, (found, _) in zip(block, scores, strict=True):

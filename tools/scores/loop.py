@@ -9,13 +9,13 @@ from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.records import SETTLED
 from hierogram.storage.store import Store
 from hierogram.tools.scores.compiling import compile_scores
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.options import KeepOptions
-from hierogram.tools.scores.scoring import SCORED_BETWEEN_RESTS, Scorer, batches, due, keep_scores
+from hierogram.tools.scores.scoring import SCORED_BETWEEN_RESTS, Scorer, batches, find_due, keep_scores
 
 _READ_AT_ONCE = 500
 _LOOK_SECONDS = 1.0
-_LONGEST_WAIT = 1.0
+_MAX_WAIT_LENGTH = 1.0
 
 
 class _Pace:
@@ -35,8 +35,8 @@ class _Pace:
         self._beat.progress()
         while left > 0 and not self._stop.is_set():
             self._beat()
-            self._stop.wait(min(left, _LONGEST_WAIT))
-            left -= _LONGEST_WAIT
+            self._stop.wait(min(left, _MAX_WAIT_LENGTH))
+            left -= _MAX_WAIT_LENGTH
         self._beat()
         if self._stop.is_set():
             raise StoppedError
@@ -73,7 +73,7 @@ class ScoringLoop(Loop):
                 if done is not None:
                     seen, again = position, time.monotonic() + options.pause_seconds
                     self._log("pairs scored", pairs=done)
-            beat.well()
+            beat.ok()
             stop.wait(_LOOK_SECONDS)
 
     def _round(self, options: KeepOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
@@ -91,7 +91,7 @@ class ScoringLoop(Loop):
 
         compile_scores(self._store.engine.url.render_as_string(hide_password=False), wait)
         try:
-            learned = Learned(self._store, pace.rest)
+            learned = LearnedCounts(self._store, pace.rest)
         except NothingLearnedError:
             return None
         pace.rest()
@@ -99,7 +99,7 @@ class ScoringLoop(Loop):
         after, done = 0, 0
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
-            wanted = list(due(self._store, scorer, rows))
+            wanted = list(find_due(self._store, scorer, rows))
             pace.rest()
             for some in batches(wanted, SCORED_BETWEEN_RESTS):
                 keep_scores(self._store, scorer, some, scorer.score_stored(some))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.scores.scorer import EXPANDED, LARGEST_FEATURE, Classifiers
+from hierogram.samplers.scores.scorer import EXPANDED, MAX_FEATURE, Classifiers
 
 _RIDGE = 1.0
 _STEPS = 25
@@ -16,7 +16,7 @@ _FEWEST = 5
 _MOST = 100_000
 """Maximum number of training words of each class, evenly spaced."""
 
-Learnt = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
+Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
 """A classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
 
 
@@ -24,14 +24,14 @@ def _expanded(
     features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return standardized features, their negative parts, products of each two, and 1."""
-    scaled = np.clip((features - mean) / deviation, -LARGEST_FEATURE, LARGEST_FEATURE)
+    scaled = np.clip((features - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
     first, second = np.triu_indices(scaled.shape[1])
     return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
 
 
 def learn(
     kept: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
-) -> Learnt | None:
+) -> Classifier | None:
     """Train a classifier of replaced words with equal class priors; return None if there are too few words.
 
     Rows are feature vectors of original and of replaced words. `report` is called at each step.
@@ -59,7 +59,7 @@ def learn(
     return mean, deviation, weights, float(np.log(len(replaced) / len(kept)))
 
 
-def classifiers_of(learnt: tuple[Learnt | None, Learnt | None]) -> Classifiers:
+def stack_classifiers(learnt: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
     nothing = np.zeros(1), np.ones(1), np.zeros(EXPANDED), np.nan
     mean, deviation, weights, prior = zip(*(one or nothing for one in learnt), strict=True)
@@ -71,7 +71,7 @@ def classifiers_of(learnt: tuple[Learnt | None, Learnt | None]) -> Classifiers:
     )
 
 
-def spoil(
+def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
     """Replace a fifth of the words, at least one, by random tokens of the side.

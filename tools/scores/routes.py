@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.storage.records.pairs import PairScore
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
@@ -36,7 +36,7 @@ def score_routes(service: Service) -> APIRouter:
         found = store.scores_by_id([pair_id])
         if not found:
             if store.find_pair(pair_id) is None:
-                raise no_pair(pair_id)
+                raise unknown_pair(pair_id)
             raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has not been scored yet")
         [row] = found
         own = {field.name: getattr(row.score, field.name) for field in fields(PairScore)}

@@ -22,12 +22,12 @@ from hierogram.samplers.scores.scorer import (
     LOG_PROBABILITY,
     PIECES,
     UNSEEN,
-    Pairs,
     Scored,
-    Sizes,
-    Space,
+    ScoredPairs,
+    ScorerCapacities,
+    ScorerScratch,
     list_features,
-    make_space,
+    make_scorer_scratch,
     score_pairs,
     weigh_derivations,
 )
@@ -35,12 +35,12 @@ from hierogram.storage.database.transactions import now
 from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.store import Store
-from hierogram.tools.scores.learned import Learned
-from hierogram.tools.scores.misfits import Learnt, classifiers_of, learn, spoil
+from hierogram.tools.scores.learned_counts import LearnedCounts
+from hierogram.tools.scores.misfits import Classifier, corrupt, learn, stack_classifiers
 
 _DIFFERENT_NUMBERS = 4.0
 _COPIED = 4.0
-_LEAST_DEVIATION = 0.05
+_MIN_DEVIATION = 0.05
 _OF_NORMAL = 1.4826
 """Standard deviation of a normal distribution in units of its median absolute deviation."""
 _DIGITS = re.compile(r"\D+")
@@ -59,7 +59,7 @@ def usual_of(evidence: Sequence[float], log_probability: Sequence[float]) -> Usu
     for values in (evidence, log_probability):
         middle = float(np.median(values))
         spread = _OF_NORMAL * float(np.median(np.abs(np.array(values) - middle)))
-        found.append((middle, max(spread, _LEAST_DEVIATION)))
+        found.append((middle, max(spread, _MIN_DEVIATION)))
     return Usual(*found)
 
 
@@ -88,9 +88,9 @@ def _with_letters(words: Sequence[str]) -> set[str]:
 
 EXACT_WORD_PAIRS = 350
 """Maximum product of a pair's lengths for a score without cuts."""
-_LEAST_PROBABILITY = 0.5
+_MIN_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
-MOST_WORDS = 1_000
+MAX_WORDS = 1_000
 """Maximum words of a side."""
 _SAMPLE = 200
 """Number of pairs in the sample for `Usual`."""
@@ -98,7 +98,7 @@ SCORED_AT_ONCE = 200
 """Pairs per call of the kernels."""
 SCORED_BETWEEN_RESTS = 20
 """Pairs per call in a daemon, which must be able to stop soon."""
-_MOST_CELLS = 20_000
+_MAX_CELLS = 20_000
 """Maximum source words times target words per call, because a call cannot be interrupted."""
 
 
@@ -108,7 +108,7 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
     cells = 0
     for row in rows:
         size = (row.source.count(" ") + 1) * (row.target.count(" ") + 1)
-        if batch and (len(batch) == limit or cells + size > _MOST_CELLS):
+        if batch and (len(batch) == limit or cells + size > _MAX_CELLS):
             yield batch
             batch, cells = [], 0
         batch.append(row)
@@ -127,11 +127,13 @@ class StoredScore(NamedTuple):
 class Scorer:
     """Scorer of pairs under a store's grammar. Several threads may use it."""
 
-    def __init__(self, learned: Learned, report: Phases = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS) -> None:
+    def __init__(
+        self, learned: LearnedCounts, report: Phases = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS
+    ) -> None:
         self.learned = learned
         self._exact = exact
-        self._spaces: list[tuple[Sizes, Space]] = []
-        self._classifiers = classifiers_of((self._learn(0, report), self._learn(1, report)))
+        self._spaces: list[tuple[ScorerCapacities, ScorerScratch]] = []
+        self._classifiers = stack_classifiers((self._learn(0, report), self._learn(1, report)))
         self._usual = Usual((0.0, 1.0), (0.0, 1.0))
         some: list[PairScore] = []
         for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
@@ -148,7 +150,7 @@ class Scorer:
         return list(map(StoredScore, self._summed_up(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
-        """Return the scores of pairs that are not stored. Each side has 1 to `MOST_WORDS` words."""
+        """Return the scores of pairs that are not stored. Each side has 1 to `MAX_WORDS` words."""
         pairs = self.learned.pairs_of_texts(texts)
         return self._summed_up(pairs, self._scored(pairs), texts)
 
@@ -164,7 +166,7 @@ class Scorer:
         self._spaces.append((sizes, space))
         return list(map(_number_or_none, found.tolist()))
 
-    def _take(self, pairs: Pairs) -> tuple[Sizes, Space]:
+    def _take(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
         """Return working memory for these pairs that no other thread uses."""
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
@@ -172,23 +174,23 @@ class Scorer:
         try:
             sizes, space = self._spaces.pop()
         except IndexError:
-            sizes, space = Sizes(0, 0, 1 << 12, 1 << 14), None
+            sizes, space = ScorerCapacities(0, 0, 1 << 12, 1 << 14), None
         if space is None or longest > sizes.longest or links > sizes.links:
             sizes = sizes._replace(longest=max(longest, sizes.longest), links=max(links, sizes.links))
             space = self._space(sizes)
         return sizes, space
 
-    def _space(self, sizes: Sizes) -> Space:
-        return make_space(self.learned.rules, self.learned.lexicon, sizes, self._exact)
+    def _space(self, sizes: ScorerCapacities) -> ScorerScratch:
+        return make_scorer_scratch(self.learned.rules, self.learned.lexicon, sizes, self._exact)
 
-    def _scored(self, pairs: Pairs) -> Scored:
+    def _scored(self, pairs: ScoredPairs) -> Scored:
         number = len(pairs.source_first) - 1
         links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
         scored = Scored(
             np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
         sizes, space = self._take(pairs)
-        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _LEAST_PROBABILITY
+        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
             done, written = score_pairs(done, pairs, *known, space, scored, written)
@@ -202,7 +204,7 @@ class Scorer:
         return scored
 
     def _summed_up(
-        self, pairs: Pairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
+        self, pairs: ScoredPairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> list[PairScore]:
         tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
         numbers = scored.numbers
@@ -228,7 +230,7 @@ class Scorer:
             for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
         ]  # fmt: skip
 
-    def _learn(self, side: int, report: Phases) -> Learnt | None:
+    def _learn(self, side: int, report: Phases) -> Classifier | None:
         """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
@@ -245,14 +247,14 @@ class Scorer:
             spoiled = words.copy()
             replaced = np.zeros(len(words), np.bool_)
             for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
-                spoiled[begin:end], places = spoil(words[begin:end], learned.tokens[side], random)
+                spoiled[begin:end], places = corrupt(words[begin:end], learned.tokens[side], random)
                 replaced[[begin + place for place in places]] = True
             pairs = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
             changed.append(self._features(pairs, side)[replaced])
         none = np.empty((0, FEATURES))
         return learn(np.concatenate([none, *kept]), np.concatenate([none, *changed]), go_on)
 
-    def _features(self, pairs: Pairs, side: int) -> NDArray[np.float64]:
+    def _features(self, pairs: ScoredPairs, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first
         found = np.empty((int(first[-1]), FEATURES))
         longest = max(int(np.diff(one).max(initial=1)) for one in (pairs.source_first, pairs.target_first))
@@ -290,8 +292,8 @@ def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
     """Return the reason why a pair has no score, or None."""
     if not source or not target:
         return "a side is empty"
-    if max(len(source), len(target)) > MOST_WORDS:
-        return f"a side exceeds {MOST_WORDS:,} words"
+    if max(len(source), len(target)) > MAX_WORDS:
+        return f"a side exceeds {MAX_WORDS:,} words"
     return None
 
 
@@ -300,10 +302,10 @@ def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
     moment = now()
     position = scorer.learned.position
     kept = [ScoreRow(row.id, position, moment, *found) for row, found in zip(rows, scores, strict=True)]
-    store.keep_scores(kept)
+    store.save_scores(kept)
 
 
-def due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
+def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
     """Yield pairs without a score, and pairs whose rules have changed much since their score.
 
     Pairs newer than the scorer's state of the store wait for the next round.

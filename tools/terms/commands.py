@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from hierogram.daemon.cli.common import chosen_store, interruptible, note, plural, print_table
+from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_note, print_table
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
@@ -32,7 +32,7 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
     not required. This works with and without a daemon, and changes nothing. By default, a glossary (-o terms.glossary)
     also contains single words, and only terms with their usual rendering in 90 % of their pairs.
     """
-    from hierogram.daemon.text.texts import pipeline_of, two_languages
+    from hierogram.daemon.text.texts import make_pipeline, two_languages
 
     form = _format(written)
     languages = two_languages(written.languages, "--languages") if written.languages else ()
@@ -50,13 +50,17 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
     from hierogram.tools.terms.library import terms as find_terms
     from hierogram.tools.terms.reports import format_renderings, format_terms
 
-    with interruptible("no output was written"), chosen_store(context) as opened, progress("terms", "pairs") as shown:
+    with (
+        interruptible("no output was written"),
+        open_chosen_store(context) as opened,
+        progress("terms", "pairs") as shown,
+    ):
         found = find_terms(
             opened, departures=written.departures, options=options,
             progress=lambda doing, done, total: shown.update(done, total, done, doing),
         )  # fmt: skip
         if form not in (GLOSSARY, JSON):
-            found = found.as_text(pipeline_of(opened.store.settings()).to_words())
+            found = found.as_text(make_pipeline(opened.store.settings()).to_words())
         url = opened.url
     if form != TABLE:
         _write(written.output, list(format_terms(found, form, written.departures > 0, languages, url, written.dialect)))
@@ -74,7 +78,7 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
         ]  # fmt: skip
         print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
     departures = f", {plural(len(found.departures), 'departure')}" if written.departures else ""
-    note(f"{plural(len(found.terms), 'term')}{departures} of {plural(found.pairs, 'pair')}")
+    print_note(f"{plural(len(found.terms), 'term')}{departures} of {plural(found.pairs, 'pair')}")
 
 
 def _format(written: TermOutput) -> str:
@@ -88,12 +92,12 @@ def _format(written: TermOutput) -> str:
 
 
 def _write(output: Path | None, made: list[str]) -> None:
-    from hierogram.daemon.compressing import written
+    from hierogram.daemon.compressing import open_output
 
     if output is None:
         for piece in made:
             sys.stdout.write(piece)
         return
-    with written(output) as file:
+    with open_output(output) as file:
         for piece in made:
             file.write(piece.encode())

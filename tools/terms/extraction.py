@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.segments import InWords
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
+from hierogram.daemon.text.segments import WordView
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.terms.options import TermOptions
@@ -551,11 +551,11 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
     """
     with store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()
-        if notation_of(settings.grammar).takes != PAIRS:
+        if find_notation(settings.grammar).takes != PAIRS:
             raise WrongKindError(
                 f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )
-        view = InWords(settings.bpe_merges)
+        view = WordView(settings.bpe_merges)
         words = (
             make_vocabulary(_word_counts(snapshot, SOURCE, view)),
             make_vocabulary(_word_counts(snapshot, TARGET, view)),
@@ -585,9 +585,9 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         return TermReport(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
 
 
-def _word_counts(snapshot: Snapshot, side: str, view: InWords) -> Sequence[tuple[str, int]]:
+def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tuple[str, int]]:
     """Return the word counts of one side. A store of subword tokens has none, so that all its pairs are read."""
-    if not view.joins:
+    if not view.merges:
         return snapshot.word_counts(side)
     counts = Counter[str]()
     for _, (sources, targets, _) in snapshot.pair_blocks():
@@ -596,9 +596,9 @@ def _word_counts(snapshot: Snapshot, side: str, view: InWords) -> Sequence[tuple
     return list(counts.items())
 
 
-def _in_words(block: Block, view: InWords) -> Block:
+def _in_words(block: Block, view: WordView) -> Block:
     """Return a block of `TERM_COLUMNS` with subword tokens and their links joined to words."""
-    if not view.joins:
+    if not view.merges:
         return block
     number, (*others, sources, targets, alignments) = block
     lines = zip(*(column.split("\n") for column in (sources, targets, alignments)), strict=True)

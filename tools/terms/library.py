@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from hierogram.daemon.library.options import options_of
+from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Phases
 from hierogram.tools.terms.options import TermOptions
@@ -29,4 +29,4 @@ def terms(
     """
     from hierogram.tools.terms.extraction import extract_terms
 
-    return extract_terms(store.store, options_of(TermOptions, options, chosen), departures, progress)
+    return extract_terms(store.store, resolve_options(TermOptions, options, chosen), departures, progress)

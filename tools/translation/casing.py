@@ -114,7 +114,7 @@ _BETWEEN = "\n"
 """Sentence separator, which is not a token."""
 
 
-def casing_of(language: str | None) -> Casing:
+def default_casing(language: str | None) -> Casing:
     """Return the casing of a language without a corpus."""
     base = re.split("[-_]", (language or "").lower())[0]
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
@@ -125,7 +125,7 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
 
     The first word of a sentence is not counted, and neither is a word after a full stop, a colon or a quotation mark.
     """
-    own = casing_of(language)
+    own = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
     words = [word for line in lines for word in (_BETWEEN, *line.split(" "))]
     anywhere = set(words) - {_BETWEEN}
@@ -136,7 +136,7 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
     )
 
 
-def learn_casing_of_rules(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
+def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
     """Return the casing of one side of a grammar.
 
     Parameters
@@ -146,7 +146,7 @@ def learn_casing_of_rules(words: Sequence[str], within: Sequence[int], language:
     within
         For each word, the number of rules that have it behind another word.
     """
-    own = casing_of(language)
+    own = default_casing(language)
     counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
     return Casing(_forms(own, set(words), counts), own.language, own.nouns)
 
@@ -163,12 +163,12 @@ def _forms(own: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> d
     for word, count in within.items():
         if (small := own.lower(word)) in capital:
             forms.setdefault(small, []).append((-count, word))
-    found = {small: _usual(sorted(some)) for small, some in forms.items()}
+    found = {small: _most_frequent(sorted(some)) for small, some in forms.items()}
     # A word that never occurs within a sentence, but begins some line in lowercase.
     return found | {small: (small,) for small in capital & anywhere if small not in found}
 
 
-def _usual(found: list[tuple[int, str]]) -> tuple[str, ...]:
+def _most_frequent(found: list[tuple[int, str]]) -> tuple[str, ...]:
     total = sum(count for count, _ in found)
     return tuple(word for count, word in found if count <= _RARE * total)
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hierogram.daemon.cli.common import (
-    chosen_store,
+    advise_tokenization,
     files_or_input,
     grammar_and_sentences,
     interruptible,
     named_store,
-    note,
-    note_text,
+    open_chosen_store,
     plural,
     print_json,
+    print_note,
     print_table,
 )
 from hierogram.daemon.cli.flags import Exclude, with_options
@@ -122,20 +122,20 @@ def translate(
             # Translate each line as soon as it is read.
             for number, line in enumerate(_typed_lines(), 1):
                 if number == 1:
-                    note_text(side, STANDARD_INPUT_NAME, [line], options.tokenized)
+                    advise_tokenization(side, STANDARD_INPUT_NAME, [line], options.tokenized)
                 writer.write(number, decoder.translate(line, wanted.best, format=format))
             return
         lines = read_sentences(sentences)
         if wanted.html:
             lines = ["\n".join(lines)]
-        note_text(side, sentences, lines, options.tokenized)
+        advise_tokenization(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as shown:
             done = decoder.translate_all(lines, wanted.best, wanted.threads or 0, format=format)
             for number, translation in enumerate(done, 1):
                 writer.write(number, translation)
                 shown.update(number, len(lines), number)
         if wanted.output != STANDARD:
-            note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+            print_note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
 
 
 def _typed_lines() -> Iterator[str]:
@@ -158,7 +158,7 @@ def _typed_lines() -> Iterator[str]:
         except UnicodeDecodeError:
             text = typed.decode(errors="replace")
             if not noted:
-                note(f"{STANDARD_INPUT_NAME}, line {number}: not UTF-8: invalid bytes are translated as U+FFFD")
+                print_note(f"{STANDARD_INPUT_NAME}, line {number}: not UTF-8: invalid bytes are translated as U+FFFD")
             noted = True
         yield text.lstrip("\ufeff").rstrip("\r\n")
 
@@ -167,15 +167,17 @@ def _tell(decoder: "Decoder") -> None:
     """Print notes on the language model, and on unused rules and weights."""
     grammar = decoder.translator().grammar
     if decoder.resources.store_model is not None:
-        note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
+        print_note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
     elif decoder.resources.options.lm is None:
-        note("no language model: translations are better with one (build it with `hierogram lm` and pass --lm)")
+        print_note("no language model: translations are better with one (build it with `hierogram lm` and pass --lm)")
     if grammar.circular:
-        note(f"left out {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal")
+        print_note(
+            f"left out {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal"
+        )
     if grammar.wide:
-        note(f"left out {plural(grammar.wide, 'rule')} above --max-scope")
+        print_note(f"left out {plural(grammar.wide, 'rule')} above --max-scope")
     if unused := decoder.resources.unused(grammar):
-        note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
+        print_note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
 
 
 class _Writer:
@@ -189,13 +191,13 @@ class _Writer:
         self._links: Any = None
 
     def __enter__(self) -> "_Writer":
-        from hierogram.daemon.compressing import written
+        from hierogram.daemon.compressing import open_output
 
         wanted = self.wanted
         if wanted.output != STANDARD:
-            self._put = self._stack.enter_context(written(Path(wanted.output)))
+            self._put = self._stack.enter_context(open_output(Path(wanted.output)))
         if wanted.alignments is not None:
-            self._links = self._stack.enter_context(written(wanted.alignments))
+            self._links = self._stack.enter_context(open_output(wanted.alignments))
         if wanted.svg is not None:
             try:
                 wanted.svg.mkdir(parents=True, exist_ok=True)
@@ -213,7 +215,7 @@ class _Writer:
             told = f"in {translation.translation.parts} parts"
             if translation.paragraphs:
                 told = f"{plural(translation.divided, 'sentence')} in parts"
-            note(f"{self._name}, line {number}: {words}, translated {told}")
+            print_note(f"{self._name}, line {number}: {words}, translated {told}")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
@@ -247,7 +249,7 @@ class _Writer:
         try:
             path.write_text(draw(translation.derivation()), encoding="utf-8")
         except InputError as error:
-            note(f"{self._name}, line {number}: {error}")
+            print_note(f"{self._name}, line {number}: {error}")
         except OSError as error:
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -293,7 +295,7 @@ def tune(
         elif options.lm is not None:
             raise UsageError("--lm requires FILE: without it, the language model is built from the pairs of the store")
         else:
-            grammar, sentences = stack.enter_context(chosen_store(context)), None
+            grammar, sentences = stack.enter_context(open_chosen_store(context)), None
         tuned = find_weights(
             grammar,
             sentences,
@@ -302,7 +304,7 @@ def tune(
             options=tuning,
             translate=options,
             threads=threads or 0,
-            advise=note,
+            advise=print_note,
         )
     if as_json:
         print_json(tuned._asdict())
@@ -312,9 +314,11 @@ def tune(
         for number, own in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
-    note(f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}")
+    print_note(
+        f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}"
+    )
     if tuned.start_won:
-        note("no round improved on the starting weights, so these were written")
+        print_note("no round improved on the starting weights, so these were written")
 
 
 @with_options
@@ -359,10 +363,10 @@ def lm(
             url = named_store(context)
             store = None if url is None else stack.enter_context(open(url))
             report = estimate(
-                files, output, tokenize=tokenize, tokenized=tokenized, store=store, options=options, advise=note
+                files, output, tokenize=tokenize, tokenized=tokenized, store=store, options=options, advise=print_note
             )
     for order in report.without_discounts:
-        note(f"the text is too small to estimate the discounts of {order}-grams: using 0.5, 1 and 1.5")
+        print_note(f"the text is too small to estimate the discounts of {order}-grams: using 0.5, 1 and 1.5")
     if as_json:
         print_json({"outputs": output, **report._replace(beginning=())._asdict()})
         return
@@ -370,4 +374,4 @@ def lm(
     unknown = f", {report.unknown:,} of them <unk>" if report.unknown else ""
     text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
     for name in output:
-        note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
+        print_note(f"{name}: {ngrams} n-grams" + ("" if convert else text))

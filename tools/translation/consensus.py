@@ -33,7 +33,7 @@ become 3 % longer and BLEU falls.
 """
 
 
-def with_classes(
+def add_class_scores(
     texts: Sequence[Sequence[str]], scores: NDArray[np.float64], classes: ClassModel
 ) -> NDArray[np.float64]:
     """Return natural log-likelihoods float64[k] of tokenized texts, with the class model's score added.
@@ -46,17 +46,17 @@ def with_classes(
     return scores + _OF_CLASSES * (found - _PER_LETTER * mean * letters)
 
 
-def most_agreed(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
+def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
     """Return the index of the tokenized text with the highest expected chrF++, the first one in a tie.
 
     `scores` are log-likelihoods float64[k] up to a constant. Only the likeliest texts are considered.
     """
     likeliest = np.argsort(-scores, kind="stable")[:CANDIDATES]
     likely = np.exp(_SHARP * (scores[likeliest] - scores.max()))
-    return int(likeliest[np.argmax(likenesses([texts[k] for k in likeliest]) @ likely)])
+    return int(likeliest[np.argmax(pairwise_chrf([texts[k] for k in likeliest]) @ likely)])
 
 
-def likenesses(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """Return chrF++ (0 to 1) of each text against each text as reference, float64[text, reference]."""
     number = len(texts)
     precision, recall, orders = np.zeros((3, number, number))

@@ -12,12 +12,12 @@ from unicodedata import normalize
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.given import GivenPairs
-from hierogram.daemon.text.ingest import check_takes, ingest
-from hierogram.daemon.text.kept import TAG
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.ingest import check_input_kind, ingest
+from hierogram.daemon.text.memory_input import GivenPairs
+from hierogram.daemon.text.protected_spans import TAG
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.looking import NamedPair, pairs_named
+from hierogram.storage.browsing.details import PairDetails, find_pairs_by_id_prefix
 
 CORPUS = "corrections"
 """Corpus of corrections."""
@@ -29,7 +29,7 @@ Withdraw = Callable[[Sequence[int]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class TranslationCorrection:
     """Stored correction: the id of its pair, and the ids of the pairs that it replaces."""
 
     pair: int
@@ -54,35 +54,35 @@ class Corrections:
         It begins with a capital if the text does. With `html`, a correction of text without markup is escaped.
         """
         # Imported here because storing corrections does not need these modules.
-        from hierogram.tools.translation.casing import casing_of, first_cased
+        from hierogram.tools.translation.casing import default_casing, first_cased
 
         found = self._found(text)
         if not found:
             return None
-        target = pipeline_of(self._store.settings()).running().target
+        target = make_pipeline(self._store.settings()).running().target
         written = target.text_of(found[0].target)
         if first_cased(TAG.sub("", text) if html else text).isupper():
             start = 0
             while html and (tag := _LEADING_TAG.match(written, start)):
                 start = tag.end()
-            written = written[:start] + casing_of(target.language).capitalize(written[start:])
+            written = written[:start] + default_casing(target.language).capitalize(written[start:])
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
-    def put(self, text: str, translation: str, origin: str) -> Correction:
+    def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
         """Store a correction that replaces earlier corrections of the same text.
 
         Raises `InputError` if it is not a valid pair.
         """
-        check_takes(self._store, PAIRS)
+        check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
         own = _half(text) + _half(translation)
         if earlier and earlier[0].external_id == own:
-            return Correction(earlier[0].id, [])
+            return TranslationCorrection(earlier[0].id, [])
         if any(pair.external_id == own for pair in earlier):
             # The same correction is older than the one it replaces now, so it must be withdrawn and stored as the
             # newest.
             self._withdraw([pair.id for pair in earlier])
-        texts = pipeline_of(self._store.settings())
+        texts = make_pipeline(self._store.settings())
         source, target = _line(text), _line(translation)
         if texts.rules is None:
             # The store takes tokens, but corrections are running text.
@@ -95,11 +95,11 @@ class Corrections:
         left = [pair.id for pair in older]
         if left:
             self._store.request_withdrawals(left)
-        return Correction(newest.id, left)
+        return TranslationCorrection(newest.id, left)
 
-    def _found(self, text: str) -> list[NamedPair]:
-        with self._reader.look() as look:
-            return pairs_named(look, CORPUS, _half(text))
+    def _found(self, text: str) -> list[PairDetails]:
+        with self._reader.read() as transaction:
+            return find_pairs_by_id_prefix(transaction, CORPUS, _half(text))
 
 
 def _line(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hierogram.daemon.text.kept import TAG, Kept, kept_in
+from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan, find_protected
 from hierogram.tools.translation.fixed_words import MARKED
 
 TEXT, HTML = "text", "html"
@@ -19,7 +19,7 @@ class AttachedTag(str):
 
 
 @dataclass
-class Pair:
+class TagPair:
     """Opening and closing tag, their positions in the paragraph's text, and the tag pairs inside them.
 
     Markup without words, such as a comment, is a pair with an empty `closing`.
@@ -29,7 +29,7 @@ class Pair:
     closing: str
     start: int
     end: int = 0
-    inside: "list[Pair]" = field(default_factory=list)
+    inside: "list[TagPair]" = field(default_factory=list)
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Paragraph:
     """
 
     text: str
-    kept: list[Kept] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
+    kept: list[ProtectedSpan] = field(default_factory=list)
+    pairs: list[TagPair] = field(default_factory=list)
     given: dict[int, list[str]] = field(default_factory=dict)
     is_html: bool = False
 
@@ -138,8 +138,8 @@ def _partners(pieces: list[_Piece]) -> dict[int, int]:
 
 def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool) -> Iterator[Part]:
     made = Paragraph("", is_html=is_html)
-    opened: list[Pair] = []
-    attached: list[Pair] = []
+    opened: list[TagPair] = []
+    attached: list[TagPair] = []
     tagged = closed = reopened = False
     k = start
     while k < end:
@@ -147,7 +147,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
         around = opened[-1].inside if opened else made.pairs
         after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
         if _has_no_words(pieces, k, after, partner, made.text):
-            attached.append(Pair("".join(one.written for one in pieces[k:after]), "", at, at))
+            attached.append(TagPair("".join(one.written for one in pieces[k:after]), "", at, at))
             around.append(attached[-1])
             k = after
             continue
@@ -157,11 +157,11 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
                 made.text += " "
                 at += 1
             tagged = closed = reopened = False
-            found = kept_in(text, tags=False)
-            made.kept += [Kept(at + one.start, at + one.end, made.written(one.written)) for one in found]
+            found = find_protected(text, tags=False)
+            made.kept += [ProtectedSpan(at + one.start, at + one.end, made.written(one.written)) for one in found]
             made.text += text
         elif k in partner and piece.kind == _OPEN:
-            pair = Pair(piece.written, pieces[partner[k]].written, at)
+            pair = TagPair(piece.written, pieces[partner[k]].written, at)
             around.append(pair)
             opened.append(pair)
             reopened |= closed and piece.name != "rb"
@@ -170,7 +170,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
             opened.pop().end = at
             tagged = closed = True
         else:
-            made.kept.append(Kept(at, at + len(piece.written), piece.written))
+            made.kept.append(ProtectedSpan(at, at + len(piece.written), piece.written))
             if piece.kind == _GIVEN:
                 made.given[at] = list(piece.given)
             made.text += piece.written

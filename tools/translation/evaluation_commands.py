@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from hierogram.daemon.cli.common import files_or_input, interruptible, note, plural, print_json, print_table
+from hierogram.daemon.cli.common import files_or_input, interruptible, plural, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.shared_options import REFERENCE, AsJson
@@ -83,7 +83,7 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
 
     result = evaluate_links(hypothesis, gold, one_based=one_based)
     for one in result.notes:
-        note(f"{one.code}: {one.text}")
+        print_note(f"{one.code}: {one.text}")
     if as_json:
         print_json({**asdict(result), "notes": [one._asdict() for one in result.notes]})
         return

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.exports.options import ExportOptions
-    from hierogram.daemon.learning.kinds.kind import Loaded, State
+    from hierogram.daemon.learning.kinds.kind import LoadedBatch, State
     from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.daemon.web.protocol.context import Page, WebContext
@@ -73,7 +73,7 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     yield Page("translate", "/translate", "Translate", routes)
 
 
-def _warm_up(notation: "Notation", loaded: "Loaded", state: "State") -> None:
+def _warm_up(notation: "Notation", loaded: "LoadedBatch", state: "State") -> None:
     from hierogram.samplers.grammar.kinds import TRANSLATION
     from hierogram.tools.translation.translating import warm_up
 

@@ -10,9 +10,9 @@ import regex
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, TextWord
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, TextWord
 from hierogram.daemon.text.tokenizer import SYLLABLE_ENDS, is_unspaced
-from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, casing_of
+from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, default_casing
 
 MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
@@ -42,7 +42,7 @@ def split_words(text: str) -> Words:
     return tuple(word for word in text.replace("\t", " ").split(" ") if word)
 
 
-def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart]:
+def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[SentencePart]:
     """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, tokenized by `texts`.
 
     Two bars separate alternative translations. An empty alternative drops the words.
@@ -103,7 +103,7 @@ class Glossary:
             own = split_words(texts.source.tokens(" ".join(words)))
             found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
             entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
-        return Glossary(entries, casing=casing_of(texts.source.language), segmented=texts.source.rules.segmented)
+        return Glossary(entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.segmented)
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
         """Split words of scripts without spaces so that a glossary entry inside them matches.
@@ -113,7 +113,7 @@ class Glossary:
         if not self._unspaced:
             return list(words)
         found: list[TextWord] = []
-        for unspaced, run in groupby(words, lambda word: not word.stays and is_unspaced(word.token)):
+        for unspaced, run in groupby(words, lambda word: not word.is_protected and is_unspaced(word.token)):
             own = list(run)
             found += self._divided_run(own) if unspaced else own
         return found

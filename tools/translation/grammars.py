@@ -17,26 +17,26 @@ import regex
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.exports.exporting import decided, score_new_rules, score_rules
-from hierogram.daemon.exports.formats.registry import promised_format
+from hierogram.daemon.exports.exporting import resolve_plan, score_new_rules, score_rules
+from hierogram.daemon.exports.formats.registry import format_from_name
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
-from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
-from hierogram.daemon.memory import give_back
+from hierogram.daemon.mapped_arrays import has_kind, read_arrays, write_arrays
+from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.segments import joined
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, pipeline_of
-from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
-from hierogram.samplers.grammar.columns import join_texts, lines_of
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, notation_of
+from hierogram.daemon.text.segments import join_parts
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline
+from hierogram.samplers.decoding.grammar import PackedGrammar, is_usable, pack, scopes
+from hierogram.samplers.grammar.columns import join_texts, split_lines
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_notation
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.translation.casing import (
     NO_CASING,
     Casing,
-    casing_of,
+    default_casing,
     learn_casing,
-    learn_casing_of_rules,
+    learn_rule_casing,
     may_begin,
 )
 from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
@@ -127,13 +127,13 @@ class TranslationGrammar:
         Numbers of the source words that have a rule of their own.
     """
 
-    packed: Grammar
+    packed: PackedGrammar
     source_words: list[str]
     target_words: list[str]
     features: tuple[str, ...]
     circular: int = 0
     wide: int = 0
-    texts: TextPipeline = AS_IT_IS
+    texts: TextPipeline = UNCHANGED_TEXT
     source_casing: Casing = NO_CASING
     casing: Casing = NO_CASING
     lengths: TextLengths = UNKNOWN_LENGTHS
@@ -149,10 +149,10 @@ class TranslationGrammar:
         self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
 
-def packed(
+def pack_grammar(
     table: WordedRules,
     max_scope: int,
-    texts: TextPipeline = AS_IT_IS,
+    texts: TextPipeline = UNCHANGED_TEXT,
     casings: tuple[Casing, Casing] = (NO_CASING, NO_CASING),
 ) -> TranslationGrammar:
     """Return the packed grammar of rules up to a maximum scope, for text that `texts` processes."""
@@ -175,18 +175,18 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
 
     Raises `InputError` if it cannot be read.
     """
-    if is_of_kind(path, _KIND):
+    if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), shown, format)
-    texts = pipeline_of(settings)
-    return packed(table, max_scope, texts, _casings_of_rules(table, texts))
+    texts = make_pipeline(settings)
+    return pack_grammar(table, max_scope, texts, _casings_of_rules(table, texts))
 
 
 def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
     """Return the casing of both sides of rules. A word after another symbol counts as within a sentence."""
     languages = texts.languages or (None, None)
-    if texts.lower or texts.joins:
-        return casing_of(languages[0]), casing_of(languages[1])
+    if texts.lower or texts.merges:
+        return default_casing(languages[0]), default_casing(languages[1])
     rules = table.columns
     found = []
     for words, symbols, start, language in (
@@ -199,13 +199,13 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
         before = np.roll(symbols, 1)
         follows &= (symbols >= 0) & ~((before >= 0) & begins[np.maximum(before, 0)])
         within = np.bincount(symbols[follows], minlength=len(words))
-        found.append(learn_casing_of_rules(words, within.tolist(), language))
+        found.append(learn_rule_casing(words, within.tolist(), language))
     return found[0], found[1]
 
 
 def is_grammar(path: str) -> bool:
     """Return whether a path names a grammar: a folder, a file in our binary form, or a file with an export's suffix."""
-    return Path(path).is_dir() or is_of_kind(path, _KIND) or promised_format(path) is not None
+    return Path(path).is_dir() or has_kind(path, _KIND) or format_from_name(path) is not None
 
 
 def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
@@ -227,8 +227,8 @@ def read_grammar(path: str) -> TranslationGrammar:
     """Return the grammar of a file in our binary form. Raises `InputError` if it is damaged or not a grammar."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
-        grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
-        source, target = (lines_of(arrays[name].tobytes()).strings() for name in _TEXTS)
+        grammar = PackedGrammar(**{name: arrays[name] for name in PackedGrammar._fields})
+        source, target = (split_lines(arrays[name].tobytes()).strings() for name in _TEXTS)
         source_casing, casing = map(Casing.of_plain, values["casings"])
         return TranslationGrammar(
             grammar,
@@ -237,7 +237,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             tuple(values["features"]),
             values["circular"],
             values["wide"],
-            pipeline_of(values["texts"]),
+            make_pipeline(values["texts"]),
             source_casing,
             casing,
             TextLengths(*values["lengths"]),
@@ -259,14 +259,14 @@ class StoreGrammar:
     """Store position of the last full read."""
 
     def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
-        notation = notation_of(store.settings().grammar)
+        notation = find_notation(store.settings().grammar)
         if TRANSLATION not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
         self.grows = LINKS in notation.offers
         """Whether new pairs can be added, which requires rules with links from pairs."""
         self._store = store
         self._max_scope = max_scope
-        self._plan = replace(decided(replace(options, format=_TABLE), notation), both_sides=not self.grows)
+        self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), both_sides=not self.grows)
         self._names = tuple(feature.name for feature in self._plan.features)
         self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
         self._values = np.zeros((0, len(self._names)))
@@ -278,18 +278,18 @@ class StoreGrammar:
                 shown.update(done, total, done, unit="rules" if what == "read" else "pairs")
 
             score_rules(database, snapshot, self._plan, report)
-            give_back()
+            trim_malloc()
             seen = self._take(database, "scored")
             if not self._reader.rules:
                 raise InputError("no rules left after filtering: relax the filters")
-            texts = pipeline_of(snapshot.settings())
+            texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
             casings, lengths = _casings(*sides, texts), _lengths(*sides)
             self.position = snapshot.position()
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)
-        self.grammar = replace(packed(table, max_scope, texts, casings), lengths=lengths)
+        self.grammar = replace(pack_grammar(table, max_scope, texts, casings), lengths=lengths)
 
     def add_new_pairs(self) -> bool:
         """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
@@ -310,7 +310,7 @@ class StoreGrammar:
             return False
         whole = self.grammar
         casings = whole.source_casing, whole.casing
-        grown = packed(self._reader.table(self._values), self._max_scope, whole.texts, casings)
+        grown = pack_grammar(self._reader.table(self._values), self._max_scope, whole.texts, casings)
         self.grammar = replace(grown, lengths=whole.lengths)
         return True
 
@@ -339,8 +339,8 @@ def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
     sources: list[str] = []
     targets: list[str] = []
     for _, lines in snapshot.pair_blocks(columns=("source", "target")):
-        sources += map(joined, lines[0].split("\n"))
-        targets += map(joined, lines[1].split("\n"))
+        sources += map(join_parts, lines[0].split("\n"))
+        targets += map(join_parts, lines[1].split("\n"))
         if len(sources) > _SAMPLED_PAIRS:
             break
     return sources, targets
@@ -350,7 +350,7 @@ def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline
     """Return the casing of both sides of a store."""
     languages = texts.languages or (None, None)
     if texts.lower:
-        return casing_of(languages[0]), casing_of(languages[1])
+        return default_casing(languages[0]), default_casing(languages[1])
     return learn_casing(sources, languages[0]), learn_casing(targets, languages[1])
 
 

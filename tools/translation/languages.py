@@ -21,11 +21,11 @@ _NAMES = {
 }  # fmt: skip
 
 
-def base(code: str) -> str:
+def base_language(code: str) -> str:
     """Return a language code without its region and script."""
     return code.replace("_", "-").partition("-")[0].lower()
 
 
-def named(code: str) -> str:
+def language_name(code: str) -> str:
     """Return the English name of a language, or its code if the name is not known."""
-    return _NAMES.get(base(code), code)
+    return _NAMES.get(base_language(code), code)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.text.segments import joined
+from hierogram.daemon.text.segments import join_parts
 from hierogram.samplers.decoding.chart import InputSentence
-from hierogram.samplers.decoding.decoder import Decoded, Decoder
+from hierogram.samplers.decoding.decoder import Decoded, SentenceDecoder
 from hierogram.storage.records import PART_MARK
 from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
 
@@ -45,7 +45,7 @@ def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
     source, target, words = 0.0, 0.0, 0.0
     uses = np.exp(rules.features[:, grammar.features.index("count")])
     known, made, begun = (
-        letters_of(grammar.source_words), letters_of(grammar.target_words), words_begun(grammar.target_words)
+        count_letters(grammar.source_words), count_letters(grammar.target_words), mark_word_starts(grammar.target_words)
     )  # fmt: skip
     for rule in range(rules.rules):
         symbols = [symbol for symbol in rules.target_of(rule) if symbol >= 0]
@@ -55,12 +55,12 @@ def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
     return TextLengths(target / source, target / words) if source and words else None
 
 
-def letters_of(words: Sequence[str]) -> NDArray[np.int64]:
+def count_letters(words: Sequence[str]) -> NDArray[np.int64]:
     """Return the number of letters of each word or word part, int64[len(words)]."""
-    return np.array([len(joined(word)) for word in words], np.int64)
+    return np.array([len(join_parts(word)) for word in words], np.int64)
 
 
-def words_begun(tokens: Sequence[str]) -> NDArray[np.int64]:
+def mark_word_starts(tokens: Sequence[str]) -> NDArray[np.int64]:
     """Return 1 for each token that begins a word and 0 for other word parts, int64[len(tokens)]."""
     return np.array([not token.startswith(PART_MARK) for token in tokens], np.int64)
 
@@ -69,7 +69,7 @@ class LengthFitter:
     """Decoder that fits the length of translations. Safe to use from several threads."""
 
     def __init__(
-        self, decoder_of: Callable[[float, int], Decoder], target_words: Sequence[str], lengths: TextLengths
+        self, decoder_of: Callable[[float, int], SentenceDecoder], target_words: Sequence[str], lengths: TextLengths
     ) -> None:
         """Compute the lengths of the known target words.
 
@@ -79,7 +79,7 @@ class LengthFitter:
         self._decoder_of = decoder_of
         self._lengths = lengths
         self._known = self._of(target_words)
-        self._decoders: dict[tuple[int, int], Decoder] = {}
+        self._decoders: dict[tuple[int, int], SentenceDecoder] = {}
 
     def decode(
         self,
@@ -95,12 +95,12 @@ class LengthFitter:
         `source` are the sentence's words. `own` are the target words outside the grammar's vocabulary, by number.
         """
         lengths = np.concatenate([self._known, self._of(own)])
-        step = self._nearest(sentence, self._lengths.ratio * float(letters_of(source).sum()), lengths)
+        step = self._nearest(sentence, self._lengths.ratio * float(count_letters(source).sum()), lengths)
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
     def _of(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Return the length of each token: half its letters, plus half an average word if it begins a word."""
-        found: NDArray[np.float64] = (letters_of(words) + self._lengths.word * words_begun(words)) / 2
+        found: NDArray[np.float64] = (count_letters(words) + self._lengths.word * mark_word_starts(words)) / 2
         return found
 
     def _nearest(self, sentence: InputSentence, wanted: float, lengths: NDArray[np.float64]) -> int:
@@ -127,7 +127,7 @@ class LengthFitter:
             step = min(max(step, low), high)
         return nearest
 
-    def _decoder(self, step: int, narrower: int) -> Decoder:
+    def _decoder(self, step: int, narrower: int) -> SentenceDecoder:
         decoder = self._decoders.get((step, narrower))
         if decoder is None:
             decoder = self._decoders[step, narrower] = self._decoder_of(STEP * step, narrower)

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.library.options import PathLike, a_text, options_of, whole_number
+from hierogram.daemon.library.options import PathLike, check_integer, check_text, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress, silence
 from hierogram.daemon.text.lines import check_readable, read_sentences
-from hierogram.daemon.text.texts import TOKENS, pipeline_of, side_of, text_advice
+from hierogram.daemon.text.texts import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.grammars import write_grammar
 from hierogram.tools.translation.language_models.files import make
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.opening import Follower, TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
 from hierogram.tools.translation.translating import Translator
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
@@ -57,13 +57,13 @@ class Decoder:
         **chosen: Unpack[TranslateKeywords],
     ) -> None:
         names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
-        wanted = options_of(TranslateOptions, options, names)
-        self._follower: Follower | None = None
+        wanted = resolve_options(TranslateOptions, options, names)
+        self._follower: GrammarFollower | None = None
         with silence():
-            self._resources = equip(wanted)
+            self._resources = load_resources(wanted)
             self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
             if isinstance(grammar, GrammarStore):
-                self._follower = Follower(grammar.store, self._resources)
+                self._follower = GrammarFollower(grammar.store, self._resources)
                 self._now: Callable[[], Translator] = self._follower.refresh
             else:
                 translator = self._resources.translator(self._resources.grammar(str(grammar)))
@@ -96,7 +96,7 @@ class Decoder:
 
         `format` is `text`, `html` or `tokens`. The default is text if the grammar's store divides text, else tokens.
         """
-        text, alternatives = a_text("text", text), whole_number("best", best, 1) - 1
+        text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup
         return self.texts().translate(text, format=format, alternatives=alternatives, markup=markup)
 
@@ -104,7 +104,7 @@ class Decoder:
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order. `threads` is the number of threads; 0 means one per core."""
-        markup, alternatives = self.resources.options.markup, whole_number("best", best, 1) - 1
+        markup, alternatives = self.resources.options.markup, check_integer("best", best, 1) - 1
         return self.texts().translate_all(
             texts, format=format, alternatives=alternatives, markup=markup, threads=threads
         )
@@ -130,10 +130,10 @@ def lm(
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
-    side = TOKENS if tokenize is None else side_of(tokenize)
+    side = TOKENS if tokenize is None else make_side(tokenize)
     if store is not None and not tokenized:
-        side = pipeline_of(store.settings()).target
-    wanted, paths = options_of(EstimationOptions, options, chosen), _paths(texts)
+        side = make_pipeline(store.settings()).target
+    wanted, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
     check_readable(*paths)
     with silence(), progress("lm", "n-grams") as shown:
         report = make(paths, list(map(Path, _paths(outputs))), wanted, shown, side)
@@ -159,7 +159,7 @@ def evaluate(
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
     files, against = ([(path, read_sentences(path)) for path in _paths(given)] for given in (translations, references))
-    wanted = options_of(EvaluationOptions, options, chosen)
+    wanted = resolve_options(EvaluationOptions, options, chosen)
     with silence(), progress("evaluate", "metrics") as shown:
         return evaluate(files, against, wanted, shown)
 
@@ -204,7 +204,7 @@ def tune(
     )
 
     need_scipy()
-    wanted = options_of(TuningOptions, options, chosen)
+    wanted = resolve_options(TuningOptions, options, chosen)
     translate = translate or TranslateOptions()
     inputs: dict[str, Any] = {"lm": translate.lm}
     with ExitStack() as stack:
@@ -224,22 +224,22 @@ def tune(
             against = [(path, read_sentences(path)) for path in _paths(references)]
             check_lines([given], against)
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
-        equipment = equip(translate)
+        resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
             store = held.store if sentences is None else grammar.store
-            rules = equipment.of_store(store).grammar
-            equipment = equipment.with_model_of(store)
+            rules = resources.of_store(store).grammar
+            resources = resources.with_model_of(store)
             named = grammar.url
         else:
-            rules, named = equipment.grammar(str(grammar)), str(grammar)
-        texts = equipment.texts(rules)
+            rules, named = resources.grammar(str(grammar)), str(grammar)
+        texts = resources.texts(rules)
         for side, (path, lines) in ((texts.source, given), *((texts.target, of) for of in against)):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
         with progress("tune", "sentences") as shown:
             decode = GrammarDecoder(
-                equipment, rules, given[1], shown, best=wanted.best, rounds=wanted.iterations + 1, threads=threads
+                resources, rules, given[1], shown, best=wanted.best, rounds=wanted.iterations + 1, threads=threads
             )
             divided = ([texts.target.tokens(line) for line in own] for _, own in against)
             units = split_references(divided, len(given[1]), decode.tokens)

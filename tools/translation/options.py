@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
-from hierogram.daemon.exports.options import check_counted
+from hierogram.daemon.exports.options import check_count_flags
 from hierogram.daemon.shared_options import (
     MAX_SCOPE,
     CurrentSample,
@@ -40,7 +40,7 @@ class DecodingOptions(Options):
     ] = None
 
     def __post_init__(self) -> None:
-        check_counted(self.posterior_mean, self.current_sample)
+        check_count_flags(self.posterior_mean, self.current_sample)
 
     def to_translate(self) -> "TranslateOptions":
         """Return the same settings as `TranslateOptions`."""

@@ -10,20 +10,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError
-from hierogram.daemon.web.pages.forms import form_values, ours, texts
-from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
+from hierogram.daemon.web.pages.rendering import PageContext, address, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.storage.browsing.looking import uses_of
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.details import count_uses
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.web import Translations
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextParagraph, TextTranslation
 
-MOST_LETTERS = 5_000
+MAX_LETTERS = 5_000
 _PAIRS = 5
 _WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
@@ -72,15 +72,15 @@ def translation_routes(
             "position": None,
             "language_model": None,
             "sql": [],
-            "_trouble": None,
-            "_most": MOST_LETTERS,
+            "_folder_problem": None,
+            "_most": MAX_LETTERS,
             "_corrected": given.get("corrected"),
             "_correct": _CORRECT,
             "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECT),
             "_near": address("/translate/near", q=typed),
         }
-        if len(typed) > MOST_LETTERS:
-            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MOST_LETTERS:,}"
+        if len(typed) > MAX_LETTERS:
+            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MAX_LETTERS:,}"
         elif typed.strip():
             try:
                 content |= await threads.translations.run(lambda: translated(typed), request)
@@ -93,16 +93,16 @@ def translation_routes(
     def translated(typed: str) -> dict[str, Any]:
         translator, position = translations.now()
         found = translator.translate(typed, format="text")
-        with page.reader.look() as look:
-            settings = look.settings()
+        with page.reader.read() as transaction:
+            settings = transaction.settings()
             return {
                 "translation": found.text,
-                "paragraphs": _paragraphs(look, found),
+                "paragraphs": _paragraphs(transaction, found),
                 "corrections": [corrections.known(one.text) for one in found.paragraphs],
                 "position": position,
                 "language_model": translations.language_model(),
-                "_symbols": lambda side: symbols_of(side, settings),
-                "sql": look.asked,
+                "_symbols": lambda side: split_symbols(side, settings),
+                "sql": transaction.statements,
             }
 
     @router.get("/translate/near")
@@ -110,27 +110,36 @@ def translation_routes(
     def near_pairs(request: Request) -> Response:
         """Return the stored pairs most similar to a text."""
         # Imported here because translating does not need it.
-        from hierogram.tools.evidence.gathering import gather
         from hierogram.tools.evidence.options import EvidenceOptions
+        from hierogram.tools.evidence.retrieval import find_evidence
 
         typed = texts(request, "q").get("q", "")
         translator, _ = translations.now()
-        words = " ".join(translator.texts.source.tokens(typed[:MOST_LETTERS]).split()[:_WORDS])
-        with page.reader.look() as look:
-            pairs = gather(look, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs if words else []
+        words = " ".join(translator.texts.source.tokens(typed[:MAX_LETTERS]).split()[:_WORDS])
+        with page.reader.read() as transaction:
+            pairs = (
+                find_evidence(transaction, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs
+                if words
+                else []
+            )
             shown = [{"id": one.id, "corpus": one.corpus, "source": one.source, "target": one.target} for one in pairs]
             sides = translator.texts.source, translator.texts.target
             for one in shown:
                 for name, side in zip(("source", "target"), sides, strict=True):
                     one[f"{name}_text"] = side.text_of(str(one[name]))
-            content = {"text": typed, "pairs": shown, "sql": look.asked, "_back": address("/translate", q=typed)}
+            content = {
+                "text": typed,
+                "pairs": shown,
+                "sql": transaction.statements,
+                "_back": address("/translate", q=typed),
+            }
         return page.answer(request, "translate_near", content)
 
     @router.post(_CORRECT)
     async def correct(request: Request) -> Response:
         """Store a corrected translation as a pair."""
         values = await form_values(request)
-        ours(request, page.sessions, values)
+        check_form_token(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         outcome = await threads.change(lambda: _put(corrections, pair[0], pair[1]))
         back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
@@ -148,10 +157,10 @@ def _put(corrections: Corrections, source: str, target: str) -> str:
     return _STORED
 
 
-def _paragraphs(look: Look, found: "TextTranslation") -> list[dict[str, Any]]:
+def _paragraphs(transaction: ReadTransaction, found: "TextTranslation") -> list[dict[str, Any]]:
     links = found.alignment()
     uses = found.derivation()
-    stored = uses_of(look, {(use.source, use.target) for use in uses})
+    stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     shown = []
     for paragraph in found.paragraphs:
         (first, last), begin = paragraph.sources, paragraph.targets[0]

@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.deadline import restart_deadline
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.sides import WholeWords
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.sides import WordSideCounts
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.store import Store
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.translation.opening import Follower
+    from hierogram.tools.translation.resources import GrammarFollower
     from hierogram.tools.translation.text_translator import TextTranslator
 
 TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
-MOST_TRANSLATED = 250_000
+MAX_TRANSLATED = 250_000
 """Maximum characters of a request times the number of translations of each text."""
 
-_MOST_WORDS_LOOKED_UP = 400
-_MOST_PAIRS_COUNTED = 50_000
+_MAX_WORDS_LOOKED_UP = 400
+_MAX_PAIRS_COUNTED = 50_000
 """Maximum number of pairs counted for language detection in a store of word parts."""
-_MOST_ODDS = 20.0
+_MAX_ODDS = 20.0
 
 
 def check_amount(texts: Sequence[str], translations: int) -> None:
     """Raise `InputError` if characters times translations of a request exceed the limit."""
     characters = sum(map(len, texts))
-    if characters * translations > MOST_TRANSLATED:
+    if characters * translations > MAX_TRANSLATED:
         raise InputError(
             f"{translations} translations of {characters:,} characters exceed the limit: the product must be <= "
-            f"{MOST_TRANSLATED:,}: split the request"
+            f"{MAX_TRANSLATED:,}: split the request"
         )
 
 
@@ -57,7 +57,7 @@ class FollowedGrammar:
         self._options = options
         self._corrections = corrections
         self._lock = threading.Lock()
-        self._follower: Follower | None = None
+        self._follower: GrammarFollower | None = None
 
     def now(self) -> "tuple[TextTranslator, int]":
         """Return the current translator, and the store position of its grammar.
@@ -65,12 +65,12 @@ class FollowedGrammar:
         Raises `InputError` if a resource that the options name cannot be read, `NothingLearnedError`, `WrongKindError`
         or `StoreError` if the store's grammar cannot be read.
         """
-        from hierogram.tools.translation.opening import Follower, equip
+        from hierogram.tools.translation.resources import GrammarFollower, load_resources
         from hierogram.tools.translation.text_translator import TextTranslator
 
         with self._lock:
             if self._follower is None:
-                self._follower = Follower(self._store, equip(self._options))
+                self._follower = GrammarFollower(self._store, load_resources(self._options))
         translator, position = self._follower.now()
         # The first request reads the whole grammar, which must not count toward the deadline of its text.
         restart_deadline()
@@ -88,7 +88,7 @@ class PlainTranslator:
         """Set the store and `now`, a callback that returns the current translator."""
         self._store = store
         self._now = now
-        self._words = WholeWords(store, _MOST_PAIRS_COUNTED)
+        self._words = WordSideCounts(store, _MAX_PAIRS_COUNTED)
 
     def languages(self) -> tuple[str, ...]:
         """Return source and target language, or an empty tuple if the store does not define them."""
@@ -112,10 +112,10 @@ class PlainTranslator:
         Probabilities depend on the frequencies of the text's words on each side of the pairs.
         """
         settings = self._store.settings()
-        texts = pipeline_of(settings).to_words().running()
+        texts = make_pipeline(settings).to_words().running()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]
         spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
-        odds = self._words.odds(islice(spelled, _MOST_WORDS_LOOKED_UP)).log_odds
-        source = 1 / (1 + exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
+        odds = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP)).log_odds
+        source = 1 / (1 + exp(-max(-_MAX_ODDS, min(_MAX_ODDS, odds))))
         found = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(found, key=lambda one: -one[1])

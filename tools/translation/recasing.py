@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
 """Number or letter of a list item, with or without its punctuation mark."""
 
 
-class Start(Enum):
+class StartContext(Enum):
     """Context before a word that may begin with a capital because of its position."""
 
     SENTENCE = auto()
@@ -113,7 +113,7 @@ class Recaser:
         sentence = _Sentence(self, words, units, linked, kept, tags, given)
         return [word if j in kept else sentence.cased(j, word) for j, word in enumerate(words)]
 
-    def case_of(self, unit: SourceWord, start: Start | None) -> _Case:
+    def case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
         """Return the case information of a source word, given its position."""
         word = unit.text
         if unit.kept or any(map(str.isdigit, word)) or is_mixed(word):
@@ -203,27 +203,27 @@ class _Sentence:
         translated = [i for i in sources if self._units[i].text != word and self._cases[i] is _Case.LOWER]
         return target.lower(word) if sources and translated == sources else word
 
-    def _begins(self, j: int, start: Start) -> bool:
+    def _begins(self, j: int, start: StartContext) -> bool:
         """Return whether a word at a position that allows a capital has one."""
         place = self._source_place(j, start)
         case = _Case.NOTHING if place is None else self._cases[place]
         if case is not _Case.NOTHING:
             return case is not _Case.LOWER
-        if start is Start.SENTENCE:
+        if start is StartContext.SENTENCE:
             return self._target.capital_fragments or _is_end(self._words)
-        if start is Start.QUOTE:
+        if start is StartContext.QUOTE:
             return self._is_speech(j)
-        if start is Start.BRACKET:
+        if start is StartContext.BRACKET:
             inside = self._enclosed(j, _CLOSING)
             return j + len(inside) < len(self._words) and _is_end(inside)
-        return start not in (Start.SIGN, Start.NUMBER)
+        return start not in (StartContext.SIGN, StartContext.NUMBER)
 
-    def _source_place(self, j: int, start: Start) -> int | None:
+    def _source_place(self, j: int, start: StartContext) -> int | None:
         """Return the index of the source word at the position that corresponds to a target word's position."""
         places = self._source_starts
-        if start is Start.SENTENCE:
+        if start is StartContext.SENTENCE:
             return next(iter(places), None) if places else None
-        places = {i: own for i, own in places.items() if own is not Start.SENTENCE}
+        places = {i: own for i, own in places.items() if own is not StartContext.SENTENCE}
         before = j - 1
         while before >= 0 and not _is_word(self._words[before]):
             for i in self._sources[before]:
@@ -269,24 +269,26 @@ def _is_end(tokens: Sequence[str]) -> bool:
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
-def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, Start]]:
+def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, StartContext]]:
     """Yield the positions of words that may begin with a capital because of their position."""
-    state: Start | None = Start.SENTENCE
+    state: StartContext | None = StartContext.SENTENCE
     number: re.Match[str] | None = None
     open_quotes: set[frozenset[str]] = set()
     for k, token in enumerate(tokens):
         if k in tags:
             continue
         if k in kept or _is_word(token):
-            first = state in (Start.SENTENCE, Start.NEXT_SENTENCE, Start.ITEM)
+            first = state in (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.ITEM)
             number = _NUMBER.fullmatch(token) if first and k not in kept else None
             is_letter = number is not None and token.isalpha()
             if state is not None and not (is_letter and tokens[k + 1 : k + 2] == [")"]):
                 yield k, state
             is_item = number is not None and number["sign"]
-            state = Start.ITEM if is_item else Start.NUMBER if number is not None and not is_letter else None
-        elif number is not None and state in (None, Start.NUMBER) and _ends_number(token, number):
-            state, number = Start.ITEM, None
+            state = (
+                StartContext.ITEM if is_item else StartContext.NUMBER if number is not None and not is_letter else None
+            )
+        elif number is not None and state in (None, StartContext.NUMBER) and _ends_number(token, number):
+            state, number = StartContext.ITEM, None
         elif _is_sign(token, _QUOTES):
             state = _after_quote(_opens(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
         else:
@@ -309,30 +311,30 @@ def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -
     return True
 
 
-def _after_quote(opens: bool | None, state: Start | None, before: str) -> Start | None:
+def _after_quote(opens: bool | None, state: StartContext | None, before: str) -> StartContext | None:
     """Return the context after a quotation mark."""
-    if opens is None or state is Start.SENTENCE:
+    if opens is None or state is StartContext.SENTENCE:
         return state
     if opens:
-        return state if state in (Start.NEXT_SENTENCE, Start.ITEM) else Start.QUOTE
-    if state is Start.NEXT_SENTENCE:
+        return state if state in (StartContext.NEXT_SENTENCE, StartContext.ITEM) else StartContext.QUOTE
+    if state is StartContext.NEXT_SENTENCE:
         # "Who?" she asks. "Me."
-        return state if before == "." else Start.SIGN
+        return state if before == "." else StartContext.SIGN
     return None
 
 
-def _after(token: str, state: Start | None) -> Start | None:
+def _after(token: str, state: StartContext | None) -> StartContext | None:
     """Return the context after another punctuation mark."""
-    if state in (Start.SENTENCE, Start.ITEM):
+    if state in (StartContext.SENTENCE, StartContext.ITEM):
         return state
     if token == "…" or (len(token) > 1 and _is_sign(token, _DOTS)):
-        return Start.SIGN
+        return StartContext.SIGN
     if _is_sign(token, _ENDS):
-        return Start.NEXT_SENTENCE
+        return StartContext.NEXT_SENTENCE
     if _is_sign(token, _OPENING):
-        return state if state is Start.NEXT_SENTENCE else Start.BRACKET
+        return state if state is StartContext.NEXT_SENTENCE else StartContext.BRACKET
     if _is_sign(token, _CLOSING):
-        return state if state is Start.NEXT_SENTENCE else None
+        return state if state is StartContext.NEXT_SENTENCE else None
     if _is_sign(token, _COLONS | _DASHES):
-        return state or Start.SIGN
-    return None if state is Start.NUMBER else state
+        return state or StartContext.SIGN
+    return None if state is StartContext.NUMBER else state

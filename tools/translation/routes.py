@@ -12,10 +12,10 @@ from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_amount
 from hierogram.tools.translation.web import Translations
 
-MOST_SENTENCES = 100
-MOST_LETTERS = 10_000
-MOST_BEST = 100
-_MOST_BYTES = 1 << 22
+MAX_SENTENCES = 100
+MAX_LETTERS = 10_000
+MAX_BEST = 100
+_MAX_BYTES = 1 << 22
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "Nothing learned yet, or the rules of the store do not have two sides."},
@@ -31,8 +31,8 @@ class TranslateBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
-        max_length=MOST_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
+    sentences: list[Annotated[str, Field(max_length=MAX_LETTERS)]] = Field(
+        max_length=MAX_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
     )
     format: Literal["text", "html", "tokens"] | None = Field(
         default=None,
@@ -90,15 +90,15 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["translating"])
 
     def work(body: TranslateBody, best: int) -> object:
-        from hierogram.daemon.text.texts import AS_IT_IS, IN_REQUESTS, text_advice
-        from hierogram.tools.translation.text_translator import TOKENS, as_plain, of_tokens
+        from hierogram.daemon.text.texts import IN_REQUESTS, UNCHANGED_TEXT, text_advice
+        from hierogram.tools.translation.text_translator import TOKENS, as_plain, wrap_translation
 
         texts, position = translations.now()
         translator = texts.translator
         format = TOKENS if body.tokenized else body.format or texts.usual
         if body.tokenized:
             found = [
-                of_tokens(line, translator.translate(line, best, markup=body.markup, texts=AS_IT_IS))
+                wrap_translation(line, translator.translate(line, best, markup=body.markup, texts=UNCHANGED_TEXT))
                 for line in body.sentences
             ]
             advice = None
@@ -116,10 +116,10 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
     )
     async def translate(
         request: Request,
-        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Number of translations per sentence.")] = 1,
+        best: Annotated[int, Query(ge=1, le=MAX_BEST, description="Number of translations per sentence.")] = 1,
     ) -> Response:
         """Translate sentences with the current grammar, which follows the daemon's learning within seconds."""
-        body = await read_json(request, TranslateBody, _MOST_BYTES)
+        body = await read_json(request, TranslateBody, _MAX_BYTES)
         check_amount(body.sentences, best)
         return JSONResponse(await pool.run(lambda: work(body, best), request))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
 from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
-from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
+from hierogram.daemon.exports.formats.registry import FORMATS, format_from_name
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted
 from hierogram.daemon.progress import Progress
@@ -263,7 +263,7 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
         path = path / str(manifest.get("file", ""))
     elif manifest_path(path).exists():
         manifest = read_manifest(manifest_path(path))
-    promised = promised_format(path.name)
+    promised = format_from_name(path.name)
     named = format or manifest.get("format") or (promised.name if promised else None)
     if named is None:
         raise InputError(

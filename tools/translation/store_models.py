@@ -41,7 +41,7 @@ class StoreModel(NamedTuple):
     digest: str
 
 
-def modelled_pairs(pairs: int) -> int:
+def count_model_pairs(pairs: int) -> int:
     """Return the number of pairs to build a model from, given the number of pairs of a store."""
     found = following = min(pairs, 1)
     while following <= min(pairs, MAX_PAIRS):
@@ -49,7 +49,9 @@ def modelled_pairs(pairs: int) -> int:
     return found
 
 
-def model_of_store(store: Store, classes: bool, shown: Progress, known: StoreModel | None = None) -> StoreModel | None:
+def load_store_model(
+    store: Store, classes: bool, shown: Progress, known: StoreModel | None = None
+) -> StoreModel | None:
     """Return the language model of a store's target side, from the cache folder if it is there.
 
     Parameters
@@ -90,7 +92,7 @@ def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
     digest = blake2b(f"3 {EstimationOptions()} {classes}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
-        for line in snapshot.target_sides(modelled_pairs(sum(snapshot.status().pairs.values()))):
+        for line in snapshot.target_sides(count_model_pairs(sum(snapshot.status().pairs.values()))):
             # The marks are special words of every language model.
             if not any(mark in line for mark in _MARKS):
                 data = line.encode() + b"\n"

@@ -9,19 +9,19 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from hierogram.daemon.text.detokenizer import written as as_written
-from hierogram.daemon.text.kept import TAG, Kept
 from hierogram.daemon.text.languages import Spot
+from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
 from hierogram.daemon.text.texts import SOFT_HYPHEN, TextWord
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
-from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Pair, Paragraph, divide
+from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, TagPair, divide
 from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
-from hierogram.tools.translation.placing import Event, with_tags
 from hierogram.tools.translation.recasing import Recaser, SourceWord
+from hierogram.tools.translation.tag_placement import Event, place_tags
 from hierogram.tools.translation.translating import (
     Candidate,
-    Piece,
+    DecodedPart,
     Translation,
     Translator,
     given_places,
@@ -141,7 +141,7 @@ class TextTranslator:
         """
         format = format or self.usual
         if format == TOKENS:
-            return of_tokens(text, self.translator.translate(text, alternatives + 1, markup=markup))
+            return wrap_translation(text, self.translator.translate(text, alternatives + 1, markup=markup))
         found = self._by_rules(text, format, alternatives, markup)
         if markup or self._corrected is None:
             return found
@@ -157,11 +157,11 @@ class TextTranslator:
 
     def _by_candidates(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
-        pieces: list[Piece] = []
+        pieces: list[DecodedPart] = []
         chosen: list[list[int]] = []
         sentences: dict[int, list[_Sentence]] = {}
         for number, part in enumerate(parts):
-            if not isinstance(part, Paragraph) or not _speaks(part):
+            if not isinstance(part, Paragraph) or not _has_letters(part):
                 continue
             own = sentences.setdefault(number, [])
             for before, units in self._sentences(part):
@@ -229,7 +229,7 @@ class TextTranslator:
         together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
         return [(some[0][0], some[-1][1]) for some in together]
 
-    def _units(self, paragraph: Paragraph, start: int, stop: int, kept: Sequence[Kept]) -> Iterator[_Unit]:
+    def _units(self, paragraph: Paragraph, start: int, stop: int, kept: Sequence[ProtectedSpan]) -> Iterator[_Unit]:
         source, target = self.texts.source, self.texts.target
         written = {one.start: one.written for one in kept}
         words: list[tuple[TextWord, Spot]] = []
@@ -238,15 +238,15 @@ class TextTranslator:
         bounds = [start, *(place for one in tags for place in (one.start, one.end)), stop]
         for offset, end in pairwise(bounds):
             inner = [
-                Kept(one.start - offset, one.end - offset, paragraph.text[one.start : one.end])
+                ProtectedSpan(one.start - offset, one.end - offset, paragraph.text[one.start : one.end])
                 for one in kept
                 if offset <= one.start and one.end <= end
             ]
             found = self.translator.glossary.divide(source.words(paragraph.text[offset:end], inner))
             words += [(word, (word.start + offset, word.end + offset)) for word in found]
-        shouted = all_capital([word.token for word, _ in words if not word.stays])
+        shouted = all_capital([word.token for word, _ in words if not word.is_protected])
         for word, spot in words:
-            if not word.stays:
+            if not word.is_protected:
                 yield _Unit(self._known(word.token, shouted), word.token, spot)
             elif (choices := paragraph.given.get(spot[0])) is not None:
                 given = tuple(split_words(target.tokens(choice)) for choice in choices)
@@ -263,17 +263,17 @@ class TextTranslator:
         known = [form for form in forms if form in numbers]
         return next((form for form in known if numbers[form] in alone), known[0] if known else forms[0])
 
-    def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[Piece], list[list[int]]]:
+    def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[DecodedPart], list[list[int]]]:
         """Decode a sentence. Returns its parts, and the derivations of each part that keep its numbers.
 
         If a part has no such derivation, words with digits are passed through.
         """
         parts = _parts(units, fixed=False)
         pieces = self.translator.pieces(parts, best)
-        chosen = [_faithful(piece) for piece in pieces]
+        chosen = [_keep_numbers(piece) for piece in pieces]
         if not all(chosen):
             pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE))
-            chosen = [_faithful(piece) or list(range(_candidates(piece))) for piece in pieces]
+            chosen = [_keep_numbers(piece) or list(range(_candidates(piece))) for piece in pieces]
         return pieces, chosen
 
     def _written(
@@ -297,7 +297,7 @@ class TextTranslator:
         source = piece = 0
         for number, part in enumerate(parts):
             if isinstance(part, str) or not sentences.get(number):
-                out.append(part if isinstance(part, str) else _as_it_is(part))
+                out.append(part if isinstance(part, str) else _unchanged_text(part))
                 continue
             first, begin = source, ends[piece]
             written: list[tuple[str, str]] = []
@@ -313,7 +313,7 @@ class TextTranslator:
                 piece += sentence.pieces
             pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
             tags, tagged = _tagged_words(part, spots, pairs, written)
-            out += _assembled(with_tags(tags, spots, pairs, len(written)), tagged)
+            out += _assembled(place_tags(tags, spots, pairs, len(written)), tagged)
             out.append(part.written(part.text[spots[-1][1] :]))
             found.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
         return "".join(out), found
@@ -381,8 +381,8 @@ class TextTranslator:
                 same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
                 kept = (same[0] and not first.word[-1:].isalnum()) or (same[1] and not second.word[:1].isalnum())
                 # A punctuation mark that is translated by a word is spaced as a word.
-                alike = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
-                if all(same) or (kept and alike) or first.written is not None or second.written is not None:
+                oov_similarity = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
+                if all(same) or (kept and oov_similarity) or first.written is not None or second.written is not None:
                     separators[j] = ""
 
     def _cased(
@@ -394,7 +394,7 @@ class TextTranslator:
         stays: Mapping[int, int],
         given: Collection[int],
     ) -> list[str]:
-        """Return the recased target words of a sentence. `stays` maps positions of kept words to their units."""
+        """Return the recased target words of a sentence. `is_protected` maps positions of kept words to their units."""
         sources = []
         for unit in units:
             # Tokens are in lowercase if the store's tokens are.
@@ -409,7 +409,7 @@ def _is_tag(written: str | None) -> bool:
     return written is not None and written.startswith("<") and not any(map(str.isalnum, TAG.sub("", written)))
 
 
-def of_tokens(line: str, translation: Translation) -> TextTranslation:
+def wrap_translation(line: str, translation: Translation) -> TextTranslation:
     """Return the translation of tokens as a `TextTranslation`."""
     texts = [candidate.text for candidate in translation.candidates]
     divided = int(translation.parts > 1)
@@ -446,7 +446,7 @@ def _is_sign(word: str) -> bool:
     return not any(map(str.isalnum, word))
 
 
-def _speaks(paragraph: Paragraph) -> bool:
+def _has_letters(paragraph: Paragraph) -> bool:
     """Return whether a paragraph has a letter or digit outside kept text, so that it must be translated."""
     at = 0
     for one in paragraph.kept:
@@ -456,7 +456,7 @@ def _speaks(paragraph: Paragraph) -> bool:
     return any(map(str.isalnum, paragraph.text[at:]))
 
 
-def _as_it_is(paragraph: Paragraph) -> str:
+def _unchanged_text(paragraph: Paragraph) -> str:
     """Return the document's text of a paragraph that needs no translation."""
     kept = {one.start: one for one in paragraph.kept}
     spots: list[Spot] = []
@@ -468,7 +468,7 @@ def _as_it_is(paragraph: Paragraph) -> str:
         written.append(("", one.written if one else paragraph.written(paragraph.text[at])))
         at = spots[-1][1]
     links = [(k, k) for k in range(len(spots))]
-    return "".join(_assembled(with_tags(paragraph.pairs, spots, links, len(spots)), written))
+    return "".join(_assembled(place_tags(paragraph.pairs, spots, links, len(spots)), written))
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -491,7 +491,7 @@ def _is_behind(tag: str) -> bool:
 
 def _tagged_words(
     paragraph: Paragraph, spots: Sequence[Spot], links: Sequence[tuple[int, int]], written: Sequence[tuple[str, str]]
-) -> tuple[list[Pair], list[tuple[str, str]]]:
+) -> tuple[list[TagPair], list[tuple[str, str]]]:
     """Insert tags within a source word into its translation if that is the same word.
 
     Returns the remaining tags, and the target words.
@@ -500,9 +500,9 @@ def _tagged_words(
     for i, j in links:
         targets.setdefault(i, []).append(j)
     words = list(written)
-    inner: dict[int, list[Pair]] = {}
+    inner: dict[int, list[TagPair]] = {}
 
-    def others(pairs: Sequence[Pair]) -> list[Pair]:
+    def others(pairs: Sequence[TagPair]) -> list[TagPair]:
         left = []
         for pair in pairs:
             k = next((k for k, spot in enumerate(spots) if _is_within(pair, spot)), None)
@@ -519,7 +519,7 @@ def _tagged_words(
     return outer, words
 
 
-def _is_within(pair: Pair, spot: Spot) -> bool:
+def _is_within(pair: TagPair, spot: Spot) -> bool:
     """Return whether tags are inside a word rather than around it."""
     return (
         spot[0] <= pair.start
@@ -534,7 +534,7 @@ def _is_same(paragraph: Paragraph, spot: Spot, translations: Sequence[str]) -> b
     return translations == [paragraph.written(paragraph.text[slice(*spot)])]
 
 
-def _with_inner(paragraph: Paragraph, pairs: Sequence[Pair], start: int, end: int) -> Iterator[str]:
+def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
     """Yield a part of a word and the tags in it."""
     for pair in pairs:
         yield paragraph.written(paragraph.text[start : pair.start])
@@ -561,11 +561,11 @@ def _given(unit: _Unit, *, fixed: bool) -> tuple[Words, ...]:
     return ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
 
 
-def _candidates(piece: Piece) -> int:
+def _candidates(piece: DecodedPart) -> int:
     return len(piece.decoded.outputs.scores)
 
 
-def _faithful(piece: Piece) -> list[int]:
+def _keep_numbers(piece: DecodedPart) -> list[int]:
     """Return the derivations whose target words contain the numbers of the source words."""
     wanted = _numbers(piece.source_words())
     return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]

@@ -13,24 +13,24 @@ import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
-from hierogram.daemon.text.segments import Segmenter, joined, segmenter_of, words_of_parts, words_of_span
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
-from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
-from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
+from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, index_words, join_parts, make_segmenter
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
+from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, most_agreed, with_classes
+from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, add_class_scores, choose_consensus
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
-from hierogram.tools.translation.grammars import TranslationGrammar, packed
+from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.lengths import LengthFitter, text_lengths
+from hierogram.tools.translation.oov_substitutes import SubstituteFinder
 from hierogram.tools.translation.rule_files import TABBED, RuleReader
-from hierogram.tools.translation.unknown_words import StandIns
 
 if TYPE_CHECKING:
-    from hierogram.daemon.learning.kinds.kind import Loaded
+    from hierogram.daemon.learning.kinds.kind import LoadedBatch
 
 
 class _Use(NamedTuple):
@@ -43,7 +43,7 @@ class _Use(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Piece:
+class DecodedPart:
     """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
     `starts` has the first source word of each position, and the end of the last one. If the grammar has parts of words,
@@ -64,12 +64,12 @@ class Piece:
     def words(self, number: int) -> Words:
         """Return the target words of a derivation."""
         tokens = self.tokens(number)
-        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.merges else tokens
 
     def source_words(self) -> Words:
         """Return the source words."""
         tokens = tuple(word for words in self.positions for word in words)
-        return split_words(joined(" ".join(tokens))) if self.grammar.texts.joins else tokens
+        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.merges else tokens
 
     def source_span(self, first: int, last: int) -> Span:
         """Return the half-open span of source words of a half-open span of positions."""
@@ -78,9 +78,9 @@ class Piece:
     def target_places(self, number: int) -> list[int]:
         """Return the target word index of each token of a derivation, and the number of words at the end."""
         tokens = self.tokens(number)
-        if not self.grammar.texts.joins:
+        if not self.grammar.texts.merges:
             return list(range(len(tokens) + 1))
-        return words_of_parts(tokens)
+        return index_words(tokens)
 
     def word(self, number: int) -> str:
         """Return a target word, from the grammar's vocabulary or the sentence's own words."""
@@ -128,7 +128,7 @@ class Piece:
         return found
 
 
-def links_of(piece: Piece, number: int) -> list[Span]:
+def list_links(piece: DecodedPart, number: int) -> list[Span]:
     """Return linked positions of source and target words of a derivation, in order.
 
     Words with a given translation are linked with all its words.
@@ -148,7 +148,7 @@ def links_of(piece: Piece, number: int) -> list[Span]:
     return sorted(found)
 
 
-def given_places(piece: Piece, number: int) -> Iterator[int]:
+def given_places(piece: DecodedPart, number: int) -> Iterator[int]:
     """Yield the target words of a derivation that are given translations, from a glossary or from markup."""
     words, passes = piece.target_places(number), piece.decoded.sentence.passes
     for use in piece.uses(number):
@@ -202,7 +202,7 @@ class Translation:
     `parts` is the number of separately decoded parts. A sentence with too many words has several.
     """
 
-    def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
+    def __init__(self, source: Words, candidates: list[Candidate], pieces: list[DecodedPart]) -> None:
         self.source = source
         self.candidates = candidates
         self.parts = len(pieces)
@@ -213,7 +213,7 @@ class Translation:
         """Best translation, empty without words."""
         return self.candidates[0].text if self.candidates else ""
 
-    def placed(self, number: int = 0) -> Iterator[tuple[Piece, int, int, int]]:
+    def placed(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
         for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
@@ -226,7 +226,7 @@ class Translation:
         return [
             (source + i, target + j)
             for piece, own, source, target in self.placed(number)
-            for i, j in links_of(piece, own)
+            for i, j in list_links(piece, own)
         ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
@@ -245,7 +245,7 @@ class Translation:
                         render_side(sides[0]),
                         render_side(sides[1]),
                         _moved(piece.source_span(*use.source), source),
-                        _moved(words_of_span(words, use.target), target),
+                        _moved(find_word_span(words, use.target), target),
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
@@ -264,19 +264,19 @@ class Translator:
         span: int = SPAN,
         pops: int = POPS,
         max_words: int = MAX_WORDS,
-        alike: float = 0.0,
+        oov_similarity: float = 0.0,
         small: bool = False,
         glossary: Glossary | None = None,
-        texts: TextPipeline = AS_IT_IS,
+        texts: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
         """Build the decoder.
 
         `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
-        search). Lines go through the pipeline `texts`; the glossary has been through it. `alike` is the minimum share
-        of letters for a known word to stand in for an unknown one (0: no stand-ins). It requires a source side of whole
-        words. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`, and a single best
-        translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of words, words are
-        segmented here.
+        search). Lines go through the pipeline `texts`; the glossary has been through it. `oov_similarity` is the
+        minimum share of letters for a known word to stand in for an unknown one (0: no stand-ins). It requires a source
+        side of whole words. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`, and
+        a single best translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of words,
+        words are segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -284,23 +284,23 @@ class Translator:
         self._max_words = max_words
         self.glossary = glossary or Glossary()
         self.texts = texts
-        self._segmenters: list[Segmenter] = [segmenter_of(joins) for joins in grammar.texts.joins]
-        known = grammar.source_numbers, grammar.alone, alike, grammar.source_casing, grammar.target_numbers
-        stand_in = alike and not any(grammar.texts.joins[:1])
-        self._stand_ins = StandIns(*known) if stand_in else None
+        self._segmenters: list[SubwordSegmenter] = [make_segmenter(merges) for merges in grammar.texts.merges]
+        known = grammar.source_numbers, grammar.alone, oov_similarity, grammar.source_casing, grammar.target_numbers
+        stand_in = oov_similarity and not any(grammar.texts.merges[:1])
+        self._stand_ins = SubstituteFinder(*known) if stand_in else None
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        def decoder(more: float = 0.0, narrower: int = 1, beside: Decoder | None = None) -> Decoder:
+        def decoder(more: float = 0.0, narrower: int = 1, beside: SentenceDecoder | None = None) -> SentenceDecoder:
             own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
-            return Decoder(
+            return SentenceDecoder(
                 grammar.packed,
                 np.array([float(own.get(name, 0.0)) for name in self.names]),
                 lm_words,
                 None if model is None else model.model,
-                Limits(span, -(-pops // narrower)),
+                SearchLimits(span, -(-pops // narrower)),
                 beside,
             )
 
@@ -320,7 +320,7 @@ class Translator:
     ) -> Translation:
         """Translate a line. Returns up to `best` candidates with different words.
 
-        `texts` replaces the translator's pipeline, such as `AS_IT_IS` for a tokenized line.
+        `texts` replaces the translator's pipeline, such as `UNCHANGED_TEXT` for a tokenized line.
         """
         texts = self.texts if texts is None else texts
         if markup:
@@ -331,13 +331,13 @@ class Translator:
         source = tuple(word for part in parts for word in part.words)
         return self.joined(source, self.pieces(parts, best), best)
 
-    def pieces(self, parts: list[SentencePart], best: int = 1) -> list[Piece]:
+    def pieces(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
         """Return the decoded parts of a sentence, with up to `best` derivations of different words each."""
         divided = list(self.glossary.divided(parts))
         return [self._decode(piece, best) for piece in self._divided(divided)]
 
     def joined(
-        self, source: Words, pieces: list[Piece], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
+        self, source: Words, pieces: list[DecodedPart], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
     ) -> Translation:
         """Return the n-best list of all parts joined, with different words each.
 
@@ -394,7 +394,7 @@ class Translator:
             number = self._stand_ins.number(word, before)
         return UNKNOWN_SYMBOL if number is None else number
 
-    def _decode(self, positions: list[SentencePart], best: int) -> Piece:
+    def _decode(self, positions: list[SentencePart], best: int) -> DecodedPart:
         check_deadline()
         grammar = self.grammar
         divided = list(self._in_parts(positions))
@@ -440,17 +440,17 @@ class Translator:
         else:
             whole = [word for words in sources for word in words]
             decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
-        piece = Piece(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
+        piece = DecodedPart(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
         if not agreed:
             return piece
         scores = decoded.outputs.scores
         texts = [piece.words(k) for k in range(len(scores))]
         if classes is not None:
-            scores = with_classes(texts, scores, classes)
-        number = most_agreed(texts, scores)
+            scores = add_class_scores(texts, scores, classes)
+        number = choose_consensus(texts, scores)
         return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
 
-    def _candidates(self, piece: Piece) -> list[Candidate]:
+    def _candidates(self, piece: DecodedPart) -> list[Candidate]:
         out = piece.decoded.outputs
         found = []
         for k, score in enumerate(out.scores.tolist()):
@@ -530,21 +530,21 @@ def _sum(parts: Iterable[Candidate]) -> Candidate:
     return Candidate(tuple(words), score, features, tuple(choice))
 
 
-def warm_up(loaded: "Loaded", state: Any) -> None:
+def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     """Compile or load the kernels for translating with a store's rules, using a small in-memory state."""
     # Imported here because other translators do not need the samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, number_texts, taken
-    from hierogram.samplers.forests.derivations import trees_of
-    from hierogram.samplers.forests.records import fragments_of
-    from hierogram.samplers.grammar.columns import no_blobs
+    from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
+    from hierogram.samplers.forests.derivations import select_trees
+    from hierogram.samplers.forests.records import list_fragments
+    from hierogram.samplers.grammar.columns import empty_blobs
 
     if isinstance(loaded, ForestPairs):
         # Links within the uses of rules.
-        fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
-        deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
+        fragments = list_fragments(loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size))))
+        deltas = count_changes(loaded.batch, [Change(select_trees(loaded.trees(state)), 1, 0)], fragments)
         found = [
             fragment_links(deltas, loaded.batch, fragments),
             rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
@@ -552,10 +552,10 @@ def warm_up(loaded: "Loaded", state: Any) -> None:
         links, uses = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
         link_texts(links)
         number_texts(uses.sum(axis=1))
-        taken(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
+        take_texts(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass
-    grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
+    grammar = pack_grammar(reader.table(np.ones((reader.rules, 1))), 2)
     model = NamedModel(no_model(), GrowingVocabulary().finish())
     Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")

@@ -15,14 +15,14 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import written
+from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.exports.formats.format import WORDS
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines
-from hierogram.daemon.text.segments import InWords
-from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
+from hierogram.daemon.text.segments import WordView
+from hierogram.samplers.grammar.kinds import TRANSLATION, find_notation
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.options import all_plain
 from hierogram.storage.store import Store, open_store
@@ -30,11 +30,11 @@ from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
 from hierogram.tools.translation.language_models.files import make
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.opening import TranslationResources
+from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
-LARGEST_SHARE = 10
+MAX_SHARE = 10
 """Hold out at most one pair in ten, since the grammar of fewer pairs would differ too much."""
 
 
@@ -55,7 +55,7 @@ def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[He
     Raises `UsageError` if the store is not an SQLite store or has too few pairs, `WrongKindError` if its rules do not
     have two sides.
     """
-    notation = notation_of(store.settings().grammar)
+    notation = find_notation(store.settings().grammar)
     if TRANSLATION not in notation.offers:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
     if sqlite_file(parse_url(store.url)) is None:
@@ -64,13 +64,13 @@ def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[He
         store.back_up(Path(folder, "copy.db"))
         with open_store(str(Path(folder, "copy.db"))) as copy:
             rows = copy.pairs()
-            chosen = random.Random(seed).sample(rows, min(most, len(rows) // LARGEST_SHARE))
+            chosen = random.Random(seed).sample(rows, min(most, len(rows) // MAX_SHARE))
             if not chosen:
                 raise UsageError(
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
                 )
             out = {row.id for row in chosen}
-            view = InWords(copy.settings().bpe_merges)
+            view = WordView(copy.settings().bpe_merges)
             kept = [row.target for row in rows if row.id not in out]
             withdraw_all(copy, sorted(out), lambda pairs: shown.update(pairs, len(out), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
@@ -89,7 +89,7 @@ class GrammarDecoder:
 
     def __init__(
         self,
-        equipment: TranslationResources,
+        resources: TranslationResources,
         grammar: TranslationGrammar,
         lines: Sequence[str],
         shown: Progress,
@@ -99,16 +99,16 @@ class GrammarDecoder:
         threads: int = 0,
     ) -> None:
         """Set up n-best lists of `best` candidates in up to `rounds` rounds. `threads` 0: one per core."""
-        self.names = equipment.translator(grammar).names
+        self.names = resources.translator(grammar).names
         self.words = self.names.index(WORDS)
-        self._equipment = equipment
+        self._equipment = resources
         self._grammar = grammar
         self._lines = lines
         self._shown = shown
         self._best = best
         self._rounds = rounds
         self._threads = threads
-        self._view = InWords(grammar.texts.joins)
+        self._view = WordView(grammar.texts.merges)
         self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
@@ -122,7 +122,7 @@ class GrammarDecoder:
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the tokens of target words, in NFC."""
         line = normalize("NFC", " ".join(words))
-        return split_words(self._view.parts(1, line) if self._view.joins else line)
+        return split_words(self._view.parts(1, line) if self._view.merges else line)
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the n-best list of each line, empty for a line without words."""
@@ -176,7 +176,7 @@ def write_tuned(
     for iteration in tuned.history:
         lines += toml_table("[[rounds]]", as_plain(iteration))
         lines += toml_table("[rounds.weights]", by_name(iteration.weights))
-    with written(path) as file:
+    with open_output(path) as file:
         file.write("\n".join(lines[:-1]).encode() + b"\n")
 
 

@@ -283,7 +283,7 @@ def _pack(
     for kind, rules in enumerate(interning.rules):
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
-            for of_symbols, place in _productions_of(rule, names):
+            for of_symbols, place in _list_productions(rule, names):
                 production.append(numbers.setdefault(of_symbols, len(numbers)))
                 places.append(place)
         start[kind, len(rules) :] = len(production)
@@ -309,7 +309,7 @@ def _pack(
     )
 
 
-def _productions_of(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
+def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
     """Return the context-free productions of a rule, and the part of its span that each covers."""
     found = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:

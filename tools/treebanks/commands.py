@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, note, plural
+from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, plural, print_note
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.formats.registry import promised_format
+from hierogram.daemon.exports.formats.registry import format_from_name
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT
 from hierogram.samplers.grammar.settings import PCFG
@@ -44,11 +44,11 @@ def parse(
 
     with interruptible("no trees were written"), ExitStack() as stack:
         grammar, sentences = grammar_and_sentences(
-            context, files or (), stack, lambda file: promised_format(file) is not None
+            context, files or (), stack, lambda file: format_from_name(file) is not None
         )
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
-            note(
+            print_note(
                 f"{grammar}: the base distribution of a grammar file is unknown: smoothing with {PCFG} (use --base "
                 "for another)"
             )
@@ -56,10 +56,10 @@ def parse(
         parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
         flat = [number for number, one in enumerate(parsed, 1) if not one.found]
         for number in flat:
-            note(f"{sentences}, line {number}: no parse: the output is a flat tree")
+            print_note(f"{sentences}, line {number}: no parse: the output is a flat tree")
         trees = [one.tree for one in parsed]
         if output == STANDARD:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
         write_lines(Path(output), trees)
-    note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} without a parse")
+    print_note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} without a parse")

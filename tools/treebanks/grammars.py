@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, RejectionError, shown
-from hierogram.daemon.text.treebanks.ingest import treebank_of
-from hierogram.daemon.text.treebanks.transformations import Transformations, transformed
+from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, RejectionError, quote_bytes
+from hierogram.daemon.text.treebanks.ingest import read_treebank
+from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
-from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS, find_notation
 from hierogram.storage.records import StoredRule
 from hierogram.storage.store import open_store
 
@@ -94,7 +94,7 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
     except (IndexError, ValueError):
         count = math.nan
     if not math.isfinite(count) or count < 0:
-        raise RejectionError(MALFORMED_TREE, f"{shown(line)} is not `fragment ||| count` with a count >= 0")
+        raise RejectionError(MALFORMED_TREE, f"{quote_bytes(line)} is not `fragment ||| count` with a count >= 0")
     fragment = read_tree(brackets, frontiers=True)
     if not fragment.children:
         raise RejectionError(MALFORMED_TREE, f"{fragment} is a bare label, not a fragment")
@@ -105,7 +105,7 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
     """Return the grammar with right-binarized fragments."""
 
     def binarize_all(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
-        return [(transformed(fragment, Transformations()), count) for fragment, count in counted]
+        return [(transform_tree(fragment, Transformations()), count) for fragment, count in counted]
 
     return TreeGrammar(
         binarize_all(grammar.fragments), None if grammar.derivations is None else binarize_all(grammar.derivations)
@@ -119,10 +119,10 @@ def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, d
     the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.
     """
     with open_store(url) as store:
-        notation = notation_of(store.settings().grammar)
+        notation = find_notation(store.settings().grammar)
         if FRAGMENTS not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
-        treebank = treebank_of(store)
+        treebank = read_treebank(store)
         with store.snapshot() as snapshot:
             grammar = _read_rules(snapshot.iterate_all_rule_rows(), current_sample)
         if not grammar.fragments:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.library.aligning import sentences_of
-from hierogram.daemon.library.options import PathLike, options_of
+from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.treebanks.reading import read_trees
-from hierogram.daemon.text.treebanks.transformations import Transformations, restored
+from hierogram.daemon.text.treebanks.transformations import Transformations, restore_tree
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import BracketScore, evaluate
@@ -47,7 +47,7 @@ def parse(
     sentences. A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
     `UsageError`, `WrongKindError`.
     """
-    request = options_of(ParseRequest, options, chosen)
+    request = resolve_options(ParseRequest, options, chosen)
     lines = sentences_of(sentences)
     priors, how, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
@@ -70,7 +70,7 @@ def parse(
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words:
             found = parser.parse(words, number, (request.method,))
-            parsed.append(ParsedText(str(restored(found.trees[request.method], how)), found.found))
+            parsed.append(ParsedText(str(restore_tree(found.trees[request.method], how)), found.found))
         else:
             parsed.append(ParsedText("", True))
         progress(number + 1)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.text.treebanks.transformations import UNKNOWN, KnownWords, coarser
+from hierogram.daemon.text.treebanks.transformations import UNKNOWN, KnownWords, coarser_class
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, stays
+from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, count_repeats
 from hierogram.tools.treebanks.approximation import LEFT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
@@ -153,7 +153,7 @@ class Parser:
         for position, word in enumerate(words):
             found: str | None = self._vocabulary.of(word, position)
             while found is not None and found not in known:
-                found = coarser(found) if found.startswith(UNKNOWN) else None
+                found = coarser_class(found) if found.startswith(UNKNOWN) else None
             numbers.append(known.get(found or UNKNOWN))
         return None if None in numbers else np.array(numbers, np.int32)
 
@@ -167,7 +167,7 @@ class Parser:
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
         """Return how often the Metropolis-Hastings chain stays at each draw, and a draw of its most frequent tree."""
         drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
-        times = stays(key, drawn)
+        times = count_repeats(key, drawn)
         trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
         frequency = np.bincount(which, times, len(trees))
         # Break ties by the first draw.

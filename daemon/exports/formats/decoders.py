@@ -29,8 +29,8 @@ from hierogram.daemon.exports.formats.format import (
     SPAN,
     UNKNOWN,
     WORDS,
-    Chosen,
     ConfigurationFile,
+    FeatureSet,
     Format,
     ReadRule,
     concatenated,
@@ -84,7 +84,7 @@ def _cdec_side(side: str) -> str:
     return f"CASE WHEN {is_plain(side, '|')} THEN {side} ELSE {escaped} END"
 
 
-def _cdec_line(features: Chosen) -> str:
+def _cdec_line(features: FeatureSet) -> str:
     values = []
     for feature in features:
         if feature.logarithmic:
@@ -97,7 +97,7 @@ def _cdec_line(features: Chosen) -> str:
     return concatenated(*sides, *values, linked)
 
 
-def _configure_cdec(grammar: str | None, _: str | None, features: Chosen) -> list[ConfigurationFile]:
+def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) -> list[ConfigurationFile]:
     """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
     # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
     weights = {
@@ -122,7 +122,7 @@ def _configure_cdec(grammar: str | None, _: str | None, features: Chosen) -> lis
     return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
 
 
-def read_named(line: str, _: Chosen, base: float = 10.0) -> ReadRule:
+def read_named(line: str, _: FeatureSet, base: float = 10.0) -> ReadRule:
     """Read a line with named features, whose count is a logarithm to `base`."""
     fields, count = line.split(" ||| "), f"{NAMES['count']}="
     found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
@@ -151,7 +151,7 @@ def _joshua_side(side: str) -> str:
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {side} ELSE {escaped} END"
 
 
-def _joshua_line(features: Chosen, named: bool) -> str:
+def _joshua_line(features: FeatureSet, named: bool) -> str:
     values = " || ' ".join(
         (f"{_JOSHUA_NAMES[feature.name]}=" if named else "")
         + "' || "
@@ -170,7 +170,9 @@ def _joshua_glue(none: str, used: str) -> list[str]:
     ]
 
 
-def _configure_joshua(grammar: str | None, glue: str | None, features: Chosen, named: bool) -> list[ConfigurationFile]:
+def _configure_joshua(
+    grammar: str | None, glue: str | None, features: FeatureSet, named: bool
+) -> list[ConfigurationFile]:
     """Return `joshua.config` with the weights. The user adds the language model."""
     weights = {}
     for place, feature in enumerate(features):
@@ -199,7 +201,7 @@ def _configure_joshua(grammar: str | None, glue: str | None, features: Chosen, n
     return [(".config", lines)]
 
 
-def _read_dense(line: str, features: Chosen) -> ReadRule:
+def _read_dense(line: str, features: FeatureSet) -> ReadRule:
     fields = line.split(" ||| ")
     values = dict(zip((feature.name for feature in features), fields[3].split(" "), strict=True))
     return ReadRule(fields[1], fields[2], math.exp(-float(values["count"])) if "count" in values else None)
@@ -244,7 +246,7 @@ def _moses_side(side: str) -> str:
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
 
 
-def _moses_line(features: Chosen) -> str:
+def _moses_line(features: FeatureSet) -> str:
     scores = spaced(*(plain(own.name if own.logarithmic else f"exp({own.name})") for own in features))
     counts = spaced(*map(plain, ("target_count", "source_count", "count")))
     bars = "' ||| '"
@@ -252,7 +254,7 @@ def _moses_line(features: Chosen) -> str:
     return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
 
 
-def _read_moses(line: str, _: Chosen) -> ReadRule:
+def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
     # A nonterminal has one link. Of a word's links this keeps one.
@@ -263,7 +265,7 @@ def _read_moses(line: str, _: Chosen) -> ReadRule:
     return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
 
 
-def _configure_moses(grammar: str | None, glue: str | None, features: Chosen) -> list[ConfigurationFile]:
+def _configure_moses(grammar: str | None, glue: str | None, features: FeatureSet) -> list[ConfigurationFile]:
     """Return `moses.ini` with the weights."""
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [

@@ -50,7 +50,7 @@ def _at_most(name: str, bound: str, count: str = "count", of: str = "the count")
     return Feature(name, f"1 if {of} is at most {bound}, else 0", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
 
 
-def _of_words(name: str, number: int, said: str) -> Feature:
+def _word_count_feature(name: str, number: int, said: str) -> Feature:
     value = f"CASE WHEN source_terminals = {number} THEN 1 ELSE 0 END"
     return Feature(name, f"1 if the source side has {said}, else 0", value, shape=("source_terminals",))
 
@@ -78,8 +78,8 @@ FEATURES = (
     Feature("scope", "scope k: parsing takes time O(n^k)", "scope", shape=("scope",)),
     Feature("source_words", "words on the source side", "source_terminals", shape=("source_terminals",)),
     Feature("target_words", "words on the target side", "target_terminals", shape=("target_terminals",)),
-    _of_words("one_word", 1, "one word"),
-    _of_words("two_words", 2, "two words"),
+    _word_count_feature("one_word", 1, "one word"),
+    _word_count_feature("two_words", 2, "two words"),
     Feature(
         "minimal",
         "1 if minimal derivations use the rule, else 0",
@@ -108,7 +108,7 @@ DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if featu
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
-Chosen = Sequence[Feature]
+FeatureSet = Sequence[Feature]
 
 ConfigurationFile = tuple[str, Sequence[str]]
 """Ending of a configuration file's name, and its lines."""
@@ -148,19 +148,19 @@ class Format:
     suffix: str
     compression: Compression
     features: tuple[str, ...]
-    line: Callable[[Chosen], str] | None = None
-    read: Callable[[str, Chosen], ReadRule] | None = None
+    line: Callable[[FeatureSet], str] | None = None
+    read: Callable[[str, FeatureSet], ReadRule] | None = None
     fixed: bool = False
     alignments: bool = False
     shape: tuple[str, ...] = ("nonterminals",)
     order: str = "source, target"
-    header: Callable[[Chosen], str] | None = None
+    header: Callable[[FeatureSet], str] | None = None
     glue: Sequence[str] = ()
     needs: str | None = TRANSLATION
     words: bool = False
     lexicon: bool = False
     rows: str | None = None
-    configure: Callable[[str | None, str | None, Chosen], Sequence[ConfigurationFile]] | None = None
+    configure: Callable[[str | None, str | None, FeatureSet], Sequence[ConfigurationFile]] | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raise `ValueError` if the format cannot write one of the features, or always writes all."""
@@ -177,11 +177,11 @@ class Format:
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 
-    def serves(self, notation: Notation) -> bool:
+    def supports(self, notation: Notation) -> bool:
         """Return whether the format can write this kind of grammar."""
         return self.needs is None or self.needs in notation.offers
 
-    def of_grammar(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return the names of the features of a kind of grammar; lexical weights need linked words.
 
         Raises `ValueError` if the kind lacks a feature.

@@ -6,7 +6,7 @@ Word pairs are counted from the links of the store's pairs; phrase pairs are the
 from functools import partial
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, concatenated, plain, spaced, word
+from hierogram.daemon.exports.formats.format import FeatureSet, Format, ReadRule, concatenated, plain, spaced, word
 from hierogram.samplers.grammar.kinds import LINKS
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
@@ -18,7 +18,7 @@ def _words(side: str) -> str:
     return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
 
 
-def _read(line: str, _: Chosen, source: int, target: int) -> ReadRule:
+def _read(line: str, _: FeatureSet, source: int, target: int) -> ReadRule:
     fields = line.split("\t") if "\t" in line else line.split(" ")
     return ReadRule(fields[source], fields[target], None)
 

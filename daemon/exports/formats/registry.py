@@ -1,6 +1,6 @@
 """Registry of formats by name. A new format is a module in this folder and an entry in `FORMATS`."""
 
-from hierogram.daemon.compressing import divided_name
+from hierogram.daemon.compressing import split_suffix
 from hierogram.daemon.exports.formats.decoders import CDEC, JOSHUA, MOSES, THRAX
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.pipeline import BICLEANER, BICLEANER_REVERSE, PRIORS, SHORTLIST, TTABLE, VMAP
@@ -29,19 +29,19 @@ def find_format(name: str) -> Format:
     return EVERY[name]
 
 
-def usual_format(notation: Notation) -> Format:
+def default_format(notation: Notation) -> Format:
     """Return the default format of a kind of grammar."""
-    return next(format for format in FORMATS.values() if format.serves(notation))
+    return next(format for format in FORMATS.values() if format.supports(notation))
 
 
 def check_kind(format: Format, notation: Notation) -> None:
     """Raise `ValueError` if the format cannot write this kind of grammar."""
-    if not format.serves(notation):
-        suited = ", ".join(other.name for other in EVERY.values() if other.serves(notation))
+    if not format.supports(notation):
+        suited = ", ".join(other.name for other in EVERY.values() if other.supports(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: use {suited}"))
 
 
-def promised_format(name: str) -> Format | None:
+def format_from_name(name: str) -> Format | None:
     """Return the format of a file name's ending, with or without an ending of compression, or None."""
-    stem, _ = divided_name(name)
+    stem, _ = split_suffix(name)
     return next((format for format in EVERY.values() if stem.endswith(format.suffix)), None)

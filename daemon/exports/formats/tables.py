@@ -4,7 +4,7 @@ import csv
 import json
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, ReadRule, concatenated
+from hierogram.daemon.exports.formats.format import FEATURES, FeatureSet, Format, ReadRule, concatenated
 
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
@@ -12,12 +12,12 @@ _TEXTS = ("source", "target", "alignment")
 _FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue")
 
 
-def columns(features: Chosen) -> list[str]:
+def columns(features: FeatureSet) -> list[str]:
     """Return the columns of a rule, in order."""
     return [*_RULE, *(feature.name for feature in features if feature.name not in _RULE)]
 
 
-def _json_line(features: Chosen) -> str:
+def _json_line(features: FeatureSet) -> str:
     parts: list[str] = []
     for name in columns(features):
         value = f"CAST(to_json({name}) AS VARCHAR)" if name in _TEXTS else f"CAST({name} AS VARCHAR)"
@@ -25,12 +25,12 @@ def _json_line(features: Chosen) -> str:
     return concatenated(*parts, "'}'")
 
 
-def _read_json(line: str, _: Chosen) -> ReadRule:
+def _read_json(line: str, _: FeatureSet) -> ReadRule:
     rule = json.loads(line)
     return ReadRule(rule["source"], rule["target"], rule.get("count"))
 
 
-def _tab_line(features: Chosen) -> str:
+def _tab_line(features: FeatureSet) -> str:
     values = []
     for name in columns(features):
         if name in _TEXTS:
@@ -43,7 +43,7 @@ def _tab_line(features: Chosen) -> str:
     return f"concat_ws('\t', {', '.join(values)})"
 
 
-def _read_tabs(line: str, features: Chosen) -> ReadRule:
+def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
     fields = next(csv.reader([line], delimiter="\t")) if '"' in line else line.split("\t")
     values = dict(zip(columns(features), fields, strict=True))
     return ReadRule(values["source"], values["target"], float(values["count"]) if "count" in values else None)

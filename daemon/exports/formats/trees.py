@@ -1,7 +1,7 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
 from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import Chosen, Format, ReadRule, plain
+from hierogram.daemon.exports.formats.format import FeatureSet, Format, ReadRule, plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
 _FEATURES = ("p_target_given_source", "count")
@@ -15,12 +15,12 @@ _FLAT = f"""array_to_string([
     FOR piece IN string_split(target, ' ') IF piece NOT LIKE '(%' OR {_FRONTIER}], ' ')"""
 
 
-def _read_fragment(line: str, _: Chosen) -> ReadRule:
+def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
     fragment, count, _share = line.split(" ||| ")
     return ReadRule(_root(fragment), fragment, float(count))
 
 
-def _read_flat(line: str, _: Chosen) -> ReadRule:
+def _read_flat(line: str, _: FeatureSet) -> ReadRule:
     # Split from the end, because a word of the flat rule may be `|||`; in a fragment, a bracket follows it.
     _rule, values, fragment = line.rsplit(" ||| ", 2)
     return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))

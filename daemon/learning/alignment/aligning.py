@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
+from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, AlignOptions
 from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
-from hierogram.daemon.learning.stored_links import LinkedTexts, Links, units_of
+from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
-from hierogram.daemon.text.segments import words_of_parts
-from hierogram.samplers.alignment.bitext import MOST_WORDS, Direction, Side, make_direction, read_side, tokens_of
-from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, evidence_of
+from hierogram.daemon.text.segments import index_words
+from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
+from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, make_evidence
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
     LinkSamples,
@@ -30,24 +30,24 @@ from hierogram.samplers.alignment.marginals import (
     empty_marginals,
     expected_thresholds,
     join_directions,
+    link_posteriors,
     mean_posterior,
-    posterior_of,
 )
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS, every_model
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS, list_models
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
-from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, links_of_alignment
+from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, select_links
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
-_ANSWERING: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
-_REJUVENATING: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
+_TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
+_REALIGNMENT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class AlignedCorpus:
     """Links of all pairs, sorted by source, then target position, and each link's posterior probability, float32[L].
 
     `skipped` are the pairs that are too long to align, by index, with the words of their longer side.
@@ -72,7 +72,7 @@ class Aligned:
         for start, stop in pairwise(self.links.offset.tolist()):
             yield list(islice(links, stop - start))
 
-    def in_words(self, sources: Iterable[str], targets: Iterable[str]) -> "Aligned":
+    def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
         """Return the links between words, given lines whose tokens are
         word parts. A link has the highest probability of its parts' links.
         """
@@ -80,7 +80,7 @@ class Aligned:
         posterior: list[float] = []
         offset = [0]
         for own, *lines in zip(self, sources, targets, strict=True):
-            source, target = (words_of_parts(tokens_of(line)) for line in lines)
+            source, target = (index_words(split_tokens(line)) for line in lines)
             best: dict[tuple[int, int], float] = {}
             for i, j, p in own:
                 link = source[i], target[j]
@@ -90,29 +90,29 @@ class Aligned:
                 posterior.append(p)
             offset.append(len(links))
         places = np.array(links, np.int16).reshape(-1, 2)
-        return Aligned(
+        return AlignedCorpus(
             LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)),
             np.array(posterior, np.float32),
             self.skipped,
         )
 
-    def of_pairs(self, pairs: NDArray[np.int64]) -> "Aligned":
+    def of_pairs(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
         """Return the alignment of pairs by index, in this order; a pair may occur several times."""
         lengths = np.diff(self.links.offset)[pairs]
         offset = np.zeros(len(pairs) + 1, np.int64)
         np.cumsum(lengths, out=offset[1:])
         places = np.arange(offset[-1]) + np.repeat(self.links.offset[pairs] - offset[:-1], lengths)
         links = LinkList(self.links.source[places], self.links.target[places], offset)
-        return Aligned(links, self.posterior[places], self.skipped)
+        return AlignedCorpus(links, self.posterior[places], self.skipped)
 
-    def followed_by(self, other: "Aligned") -> "Aligned":
+    def followed_by(self, other: "AlignedCorpus") -> "AlignedCorpus":
         """Return the alignment of these pairs and then of the other ones."""
         links = LinkList(
             np.concatenate([self.links.source, other.links.source]),
             np.concatenate([self.links.target, other.links.target]),
             np.concatenate([self.links.offset, self.links.offset[-1] + other.links.offset[1:]]),
         )
-        return Aligned(links, np.concatenate([self.posterior, other.posterior]), self.skipped)
+        return AlignedCorpus(links, np.concatenate([self.posterior, other.posterior]), self.skipped)
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
@@ -125,10 +125,10 @@ class Aligned:
             yield line
 
 
-def options_for(request: Request, pairs: int) -> AlignerOptions:
+def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
     """Return the sampler options for a corpus of `pairs` pairs. Raises `UsageError` if the model does not exist."""
-    if request.model not in every_model():
-        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(every_model())}")
+    if request.model not in list_models():
+        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(list_models())}")
     return model_options(
         request.model,
         pairs,
@@ -138,21 +138,21 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
     )
 
 
-def incremental_options(pairs: int, request: Request, *, linked: bool = False) -> AlignerOptions:
+def incremental_options(pairs: int, request: AlignOptions, *, linked: bool = False) -> AlignerOptions:
     """Return options for pairs to be aligned given many known pairs: few sweeps, since most counts exist already.
 
     `linked`: the pairs start from their present links.
     """
-    return replace(options_for(request, pairs), thinning=1, **(_REJUVENATING if linked else _INCREMENTAL))
+    return replace(corpus_options(request, pairs), thinning=1, **(_REALIGNMENT_SWEEPS if linked else _INCREMENTAL))
 
 
 @lru_cache
-def answering_options(request: Request) -> AlignerOptions:
+def text_options(request: AlignOptions) -> AlignerOptions:
     """Return options for a pair in a request, which is not stored: fewer sweeps, but with warm-up."""
-    return replace(options_for(request, 1), thinning=1, **_ANSWERING)
+    return replace(corpus_options(request, 1), thinning=1, **_TEXT_SWEEPS)
 
 
-class _Sweeps:
+class _SweepCounter:
     """Sweep counter of all threads. Once stopped, it ends each chain that reports."""
 
     def __init__(self, total: int, report: Steps | None) -> None:
@@ -171,21 +171,21 @@ class _Sweeps:
                 self._report(self._done, self._total)
 
 
-class View(NamedTuple):
+class DirectionView(NamedTuple):
     """A direction in terms of words or of stems, and the counts of other pairs."""
 
     direction: Direction
     prior: PriorCounts | None
 
 
-class Way(NamedTuple):
+class DirectionTask(NamedTuple):
     """A direction to sample: 0 emits target words, 1 source words. Also the initial links and the known links.
 
     The first of the `views` is that of words, the optional second that of stems.
     """
 
     number: int
-    views: list[View]
+    views: list[DirectionView]
     links: NDArray[np.int16] | None
     evidence: LinkEvidence | None = None
 
@@ -195,25 +195,27 @@ class Way(NamedTuple):
         return self.views[0].direction
 
 
-class Sample(Protocol):
+class SampleDirections(Protocol):
     """Function that runs all chains and returns each direction's samples, added in the order of its chains."""
 
-    def __call__(self, ways: Sequence[Way], options: AlignerOptions, *, report: Steps | None) -> list[Marginals]:
+    def __call__(
+        self, direction_tasks: Sequence[DirectionTask], options: AlignerOptions, *, report: Steps | None
+    ) -> list[Marginals]:
         """Run the chains; `report` receives sweeps done and in total."""
 
 
-def ways_of(
+def make_direction_tasks(
     source: Side,
     target: Side,
     options: AlignerOptions,
     prior: LearnedCounts | None = None,
     links: Links | None = None,
     stems: tuple[Side, Side] | None = None,
-) -> list[Way]:
+) -> list[DirectionTask]:
     """Return both directions, forward and backward. The `stems` of both sides are computed if needed and not given."""
     if stems is None and options.stems:
-        stems = units_of(source, target)[1]
-    ways = []
+        stems = words_and_stems(source, target)[1]
+    tasks = []
     for number, starts in enumerate(links or (None, None)):
         direction = make_direction(source, target) if number else make_direction(target, source)
         directions = [direction]
@@ -222,25 +224,27 @@ def ways_of(
             # Stems have the same positions as their words.
             sides = direction.sides._replace(emitted=emitted.words, conditioning=conditioning.words)
             directions.append(Direction(sides, emitted, conditioning))
-        views = [View(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)]
-        ways.append(Way(number, views, starts))
-    return ways
+        views = [
+            DirectionView(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)
+        ]
+        tasks.append(DirectionTask(number, views, starts))
+    return tasks
 
 
 def align(
     source: Iterable[str],
     target: Iterable[str],
-    request: Request | None = None,
+    request: AlignOptions | None = None,
     report: Steps | None = None,
     known: Callable[[Side, Side], LearnedCounts] | None = None,
-) -> Aligned:
+) -> AlignedCorpus:
     """Align sentences with their translations; `report` receives sweeps done and in total.
 
     `known` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give equal
     links, whatever the number of threads. Pairs that teach nothing do not change the links of the others. Pairs with a
-    side of more than `MOST_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
+    side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
-    request = request or Request()
+    request = request or AlignOptions()
     if request.direction not in DIRECTIONS:
         raise UsageError(f"unknown direction {request.direction!r}: expected {', '.join(DIRECTIONS)}")
     if request.symmetrization not in SYMMETRIZATIONS:
@@ -255,9 +259,9 @@ def align(
             raise UsageError(
                 f"the model {request.model} aligns both directions jointly, without prior counts: leave out {without}"
             )
-        options = options_for(request, len(sources))
+        options = corpus_options(request, len(sources))
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
-        return replace(Aligned(*decode_links(samples, source_side, target_side, implied=False)), skipped=skipped)
+        return replace(AlignedCorpus(*decode_links(samples, source_side, target_side, implied=False)), skipped=skipped)
     prior = known(source_side, target_side) if known is not None else None
     # Raises if the sides have different numbers of lines.
     make_direction(source_side, target_side)
@@ -271,7 +275,7 @@ def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
     for lines in (sources, targets):
         for pair, line in enumerate(lines):
             # Counting characters is faster than splitting.
-            if len(line) > MOST_WORDS and (words := len(tokens_of(line))) > MOST_WORDS:
+            if len(line) > MAX_WORDS and (words := len(split_tokens(line))) > MAX_WORDS:
                 skipped[pair] = max(words, skipped.get(pair, 0))
     for pair in skipped:
         for lines in (sources, targets):
@@ -281,12 +285,12 @@ def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
 
 
 def _align_robustly(
-    source: Side, target: Side, request: Request, report: Steps | None, prior: LearnedCounts | None
-) -> Aligned:
+    source: Side, target: Side, request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
+) -> AlignedCorpus:
     """Align the pairs that teach together, then the pairs apart, given the counts of the former or the `prior`."""
     roles = roles_of(source, target)
     sides = some_pairs(source, roles.teaching), some_pairs(target, roles.teaching)
-    options = options_for(request, len(roles.teaching))
+    options = corpus_options(request, len(roles.teaching))
     found, thresholds, links = _align_part(*sides, request, options, report, prior)
     if len(roles.apart):
         if MODELS[request.model].prior_counts:
@@ -305,28 +309,28 @@ def _align_robustly(
 def _align_part(
     source: Side,
     target: Side,
-    request: Request,
+    request: AlignOptions,
     options: AlignerOptions,
     report: Steps | None,
     prior: LearnedCounts | None,
     thresholds: Thresholds | None = None,
-) -> tuple[Aligned, Thresholds | None, list[NDArray[np.int16]]]:
+) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
     """Align some pairs together; return also the thresholds that decoded them, and each sampled direction's links.
 
     The links are of both directions, forward and backward, unless one was requested.
     """
-    ways = ways_of(source, target, options, prior)
+    tasks = make_direction_tasks(source, target, options, prior)
     if request.direction != BOTH:
-        ways = ways[:1] if request.direction == FORWARD else ways[1:]
-    marginals = _sample(ways, options, request.threads, report)
-    decoded = _decoded(ways, options, marginals)
+        tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
+    marginals = _sample(tasks, options, request.threads, report)
+    decoded = _decode_directions(tasks, options, marginals)
     links = [one.links for one in decoded]
     if request.direction != BOTH:
-        return _one_direction(request.direction, ways[0].direction, decoded[0]), None, links
+        return _one_direction(request.direction, tasks[0].direction, decoded[0]), None, links
     if request.symmetrization == EXPECTED and thresholds is None:
         thresholds = expected_thresholds(source, target, marginals)
     joined = join_directions(request.symmetrization, decoded, marginals, source, target, thresholds)
-    return Aligned(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
+    return AlignedCorpus(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
 
 
 def _counts_of(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
@@ -365,15 +369,17 @@ def _sample_jointly(
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
     )
-    ways = ways_of(source, target, first_options, prior)
-    sweeps = _Sweeps(options.chains * (len(ways) * first_options.sweeps + options.sweeps), report)
+    tasks = make_direction_tasks(source, target, first_options, prior)
+    sweeps = _SweepCounter(options.chains * (len(tasks) * first_options.sweeps + options.sweeps), report)
     workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
-        keys = [chain_seed(key, way.number, 0) for way in ways]
-        marginals = [run_way(way, first_options, 0, sweeps.one_done, own) for way, own in zip(ways, keys, strict=True)]
-        found = _decoded(ways, first_options, marginals)
+        keys = [chain_seed(key, task.number, 0) for task in tasks]
+        marginals = [
+            run_direction(task, first_options, 0, sweeps.one_done, own) for task, own in zip(tasks, keys, strict=True)
+        ]
+        found = _decode_directions(tasks, first_options, marginals)
         links = join_directions(GDFA, found, marginals, source, target)
         return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
 
@@ -399,8 +405,8 @@ def align_sides(
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
-    sample: Sample | None = None,
-) -> tuple[Links, Aligned]:
+    sample: SampleDirections | None = None,
+) -> tuple[Links, AlignedCorpus]:
     """Align both ways; return both directions' links (of target words, of source words) and the symmetrized alignment.
 
     Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both
@@ -410,24 +416,26 @@ def align_sides(
     """
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
-        aligned = _with_known(samples, source, target, known or {})
-        return both_ways(aligned.links, source, target), aligned
-    ways = ways_of(source, target, options, prior, links)
+        aligned = _decode_samples(samples, source, target, known or {})
+        return split_directions(aligned.links, source, target), aligned
+    tasks = make_direction_tasks(source, target, options, prior, links)
     if known:
-        ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
-    marginals = (sample or partial(_sample, threads=threads))(ways, options, report=report)
-    found = _decoded(ways, options, marginals)
+        tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
+    marginals = (sample or partial(_sample, threads=threads))(tasks, options, report=report)
+    found = _decode_directions(tasks, options, marginals)
     joined = join_directions(symmetrization, found, marginals, source, target)
     if known:
-        joined = _keep_known(joined, known)
-    return (found[0].links, found[1].links), Aligned(joined, mean_posterior(joined, source, target, marginals))
+        joined = _apply_known_links(joined, known)
+    return (found[0].links, found[1].links), AlignedCorpus(joined, mean_posterior(joined, source, target, marginals))
 
 
-def _decoded(ways: Sequence[Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
-    return [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
+def _decode_directions(
+    tasks: Sequence[DirectionTask], options: AlignerOptions, marginals: Sequence[Marginals]
+) -> list[DirectionLinks]:
+    return [decode(task.direction, options.model, m) for task, m in zip(tasks, marginals, strict=True)]
 
 
-def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
+def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
     """Add the links that are fixed and remove the links that are forbidden.
 
     With `alone`, a word with a fixed link keeps only its fixed links.
@@ -453,65 +461,69 @@ def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = 
     )
 
 
-def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> Aligned:
+def _decode_samples(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> AlignedCorpus:
     """Return the likely links of samples, including links of chunks, adjusted to the known links."""
     links, posterior = decode_links(samples, source, target, implied=True)
     if not known:
-        return Aligned(links, posterior)
-    links = _keep_known(links, known, alone=True)
-    posterior = posterior_of(samples, links, source, target)
+        return AlignedCorpus(links, posterior)
+    links = _apply_known_links(links, known, alone=True)
+    posterior = link_posteriors(samples, links, source, target)
     for pair, (fixed, _) in known.items():
         for at in range(int(links.offset[pair]), int(links.offset[pair + 1])):
             if (int(links.source[at]), int(links.target[at])) in fixed:
                 posterior[at] = 1
-    return Aligned(links, posterior)
+    return AlignedCorpus(links, posterior)
 
 
-def both_ways(links: LinkList, source: Side, target: Side) -> Links:
+def split_directions(links: LinkList, source: Side, target: Side) -> Links:
     """Return the links of an alignment by direction, with at most one link per target word and per source word."""
     of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
     return (
-        links_of_alignment(of_target, of_source, links.offset, target.offset, source.offset),
-        links_of_alignment(of_source, of_target, links.offset, source.offset, target.offset),
+        select_links(of_target, of_source, links.offset, target.offset, source.offset),
+        select_links(of_source, of_target, links.offset, source.offset, target.offset),
     )
 
 
-def run_way(
-    way: Way, options: AlignerOptions, chain: int, report: Callable[[], None] | None = None, key: int | None = None
+def run_direction(
+    task: DirectionTask,
+    options: AlignerOptions,
+    chain: int,
+    report: Callable[[], None] | None = None,
+    key: int | None = None,
 ) -> Marginals:
     """Run all sweeps of a direction's chain, numbered from 0, with the given `key` or the chain's own."""
-    view = way.views[options.knows_stems(chain)]
-    key = chain_seed(options.seed, way.number, chain) if key is None else key
-    return run_chain(build(options, view.direction, view.prior, way.evidence), key, way.links, report)
+    view = task.views[options.knows_stems(chain)]
+    key = chain_seed(options.seed, task.number, chain) if key is None else key
+    return run_chain(build(options, view.direction, view.prior, task.evidence), key, task.links, report)
 
 
-def chains_of(ways: Sequence[Way], options: AlignerOptions) -> list[tuple[int, int]]:
+def list_chains(tasks: Sequence[DirectionTask], options: AlignerOptions) -> list[tuple[int, int]]:
     """Return all chains as (index of the direction, number of the chain), in the order in which samples are added."""
-    return [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
+    return [(k, chain) for chain in range(options.chains) for k in range(len(tasks))]
 
 
 def _sample(
-    ways: Sequence[Way],
+    tasks: Sequence[DirectionTask],
     options: AlignerOptions,
     threads: int | None,
     report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added in the order of its chains."""
-    jobs = chains_of(ways, options)
-    sweeps = _Sweeps(len(jobs) * options.sweeps, report)
-    totals = [empty_marginals(way.direction.sides) for way in ways]
+    jobs = list_chains(tasks, options)
+    sweeps = _SweepCounter(len(jobs) * options.sweeps, report)
+    totals = [empty_marginals(task.direction.sides) for task in tasks]
     workers = min(threads or os.cpu_count() or 1, len(jobs))
     pending: list[tuple[int, Future[Marginals]]] = []
 
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                pending.append((k, pool.submit(run_way, ways[k], options, chain, sweeps.one_done)))
+                pending.append((k, pool.submit(run_direction, tasks[k], options, chain, sweeps.one_done)))
                 # Limit the number of marginals in memory to about the number of workers: they are the largest objects.
                 if len(pending) > workers:
-                    _collect(pending, totals)
+                    _collect_samples(pending, totals)
             while pending:
-                _collect(pending, totals)
+                _collect_samples(pending, totals)
         except BaseException:
             sweeps.stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
@@ -519,12 +531,12 @@ def _sample(
     return totals
 
 
-def _collect(pending: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
+def _collect_samples(pending: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
     k, future = pending.pop(0)
     add_marginals(totals[k], future.result())
 
 
-def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Aligned:
+def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> AlignedCorpus:
     emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
     if name == FORWARD:
         links = list_links(found.links, conditioning_offset, emitted_offset)
@@ -536,4 +548,4 @@ def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Al
         offset = np.searchsorted(linked, emitted_offset).astype(np.int64)
         links = LinkList((linked - emitted_offset[pair]).astype(np.int16), found.links[linked], offset)
         at = linked
-    return Aligned(links, found.posterior[at])
+    return AlignedCorpus(links, found.posterior[at])

@@ -7,11 +7,11 @@ from pathlib import Path
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.notes import ONE_BASED, Note
-from hierogram.daemon.text.rejections import shown
+from hierogram.daemon.text.rejections import quote_bytes
 
 Link = tuple[int, int]
 
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
             source, target = _link(word, mark, name, number)
             if min(source, target) < first:
                 raise InputError(
-                    f"{name}, line {number}: {shown(word)} refers to word 0, but words must be counted from 1"
+                    f"{name}, line {number}: {quote_bytes(word)} refers to word 0, but words must be counted from 1"
                 )
             (possible if mark == b"p" else sure).add((source - first, target - first))
         gold.append(GoldLinks(frozenset(sure), frozenset(sure | possible)))
     return gold
 
 
-def links_of(line: str) -> frozenset[Link]:
+def parse_links(line: str) -> frozenset[Link]:
     """Return the links of a canonical Pharaoh line."""
     return frozenset(_link(word, b"-", "alignment", 1) for word in line.encode().split())
 
@@ -130,9 +130,9 @@ def read_links(path: str) -> list[frozenset[Link]]:
 
 def _link(word: bytes, mark: bytes, name: str, number: int) -> Link:
     source, _, target = word.partition(mark)
-    if not (source.isdigit() and target.isdigit() and max(len(source), len(target)) <= _MOST_DIGITS):
+    if not (source.isdigit() and target.isdigit() and max(len(source), len(target)) <= _MAX_DIGITS):
         raise InputError(
-            f"{name}, line {number}: {shown(word)} is not a link: expected i-j (or ipj for a possible manual link), "
-            "with words counted from 0"
+            f"{name}, line {number}: {quote_bytes(word)} is not a link: expected i-j (or ipj for a possible manual "
+            "link), with words counted from 0"
         )
     return int(source), int(target)

@@ -13,37 +13,37 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import (
-    Aligned,
-    Sample,
+    AlignedCorpus,
+    SampleDirections,
     align_sides,
-    both_ways,
+    corpus_options,
     incremental_options,
-    options_for,
+    split_directions,
 )
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.residents import Rebuilt
+from hierogram.daemon.learning.residents import RealignedPairs
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     Links,
     NamedCounts,
     check_alignments,
     enter_counts,
-    names_of,
     read_blobs,
-    units_of,
+    unit_names,
+    words_and_stems,
 )
-from hierogram.daemon.memory import give_back
+from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, without
+from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, subtract_counts
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import (
     UNALIGNED,
     AlignerChange,
-    Correction,
+    LinkCorrection,
     LinkRow,
     PairAlignment,
     PairLinks,
@@ -53,24 +53,24 @@ from hierogram.storage.records import (
 )
 from hierogram.storage.store import Store
 
-MATERIAL = 0.1
+MIN_MATERIAL_CHANGE = 0.1
 """A change of an alignment is material if more than this share of old and new links differs."""
 
-ARRIVED = 0.25
+MIN_ARRIVED_SHARE = 0.25
 """Pairs are re-aligned once more than this share of all pairs has only been aligned on arrival."""
 
 _ON_ARRIVAL, _TOGETHER = 1, 2
 """Initial sweep number of a pair that is aligned given many known pairs, and of a pair aligned with few or no known
 pairs. The latter counts as re-aligned.
 """
-_CELLS_A_LOT = 30_000_000
-_MOST_LOTS, _MOST_PAIRS = 32, 1_000_000
+_CELLS_PER_BATCH = 30_000_000
+_MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
 """Limits of a round: number of lots and of pairs."""
-_PAIRS_A_COMMIT = 8_192
+_PAIRS_PER_COMMIT = 8_192
 _SEED_STEP = 1_000_003
 
 
-class AlignmentLot(NamedTuple):
+class AlignmentBatch(NamedTuple):
     """Pairs that are aligned together, by id, and their cells. `again`: they are re-aligned."""
 
     ids: list[int]
@@ -78,7 +78,7 @@ class AlignmentLot(NamedTuple):
     again: bool
 
 
-class AlignedLot(NamedTuple):
+class AlignedBatch(NamedTuple):
     """Result of aligning a lot: changes of the store, to be committed in
     order, and the materially changed alignments of re-aligned pairs, by id.
     """
@@ -87,23 +87,23 @@ class AlignedLot(NamedTuple):
     changed: dict[int, str]
 
 
-class LotWorkers(Protocol):
+class BatchWorkers(Protocol):
     """Workers that align lots instead of threads."""
 
-    def aligned(self, store: Store, lots: Sequence[AlignmentLot], report: Steps) -> Iterator[AlignedLot]:
+    def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
         """Align independent lots; yield their results in order.
 
-        The results equal those of `align_lot`. `report` receives progress and total.
+        The results equal those of `align_batch`. `report` receives progress and total.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Rejuvenated:
+class RealignReport:
     """Re-aligned pairs: `changed` is the number of new alignments, `rebuilt` the pairs with derivations among these."""
 
     pairs: int
     changed: int
-    rebuilt: Rebuilt | None
+    rebuilt: RealignedPairs | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class AlignReport:
 
     pairs: int
     trained: int
-    rejuvenated: int
+    realigned: int
     changed: int
     seconds: float
 
@@ -128,7 +128,7 @@ class IncrementalAligner:
     """
 
     def __init__(
-        self, store: Store, threads: int | None = None, train: bool = True, workers: LotWorkers | None = None
+        self, store: Store, threads: int | None = None, train: bool = True, workers: BatchWorkers | None = None
     ) -> None:
         self._store = store
         self._threads = threads
@@ -136,22 +136,22 @@ class IncrementalAligner:
         self._workers = workers
         self._trained_up_to = 0
 
-    def align_new(self, limit: int | None = None, report: Steps | None = None, most_lots: int = 1) -> int:
-        """Align up to `limit` pairs without an alignment, in up to `most_lots` lots; return their number.
+    def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
+        """Align up to `limit` pairs without an alignment, in up to `max_batches` lots; return their number.
 
         The pairs can then be sampled. `report` receives pairs done and in total.
         """
-        pairs = self._store.unaligned_pairs(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        pairs = self._store.unaligned_pairs(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         if not pairs:
             return 0
         if self._train:
             self.train()
         others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        lots = _lots(pairs, others, most_lots, again=False)
-        for done in self._aligned(lots, report):
+        batches = _make_batches(pairs, others, max_batches, again=False)
+        for done in self._aligned(batches, report):
             for change in done.changes:
                 self._store.align(change)
-        return sum(len(lot.ids) for lot in lots)
+        return sum(len(batch.ids) for batch in batches)
 
     def train(self) -> int:
         """Train the aligner on given alignments that it has not seen yet; return their number.
@@ -159,11 +159,11 @@ class IncrementalAligner:
         Raises `DamagedPairsError` if an alignment cannot be read.
         """
         number = 0
-        while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
+        while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
             texts = LinkedTexts.of(rows)
             given = LinkList(*read_links([row.alignment for row in rows]))
-            links = both_ways(given, texts.source, texts.target)
+            links = split_directions(given, texts.source, texts.target)
             change = AlignerChange()
             change.links = [
                 PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
@@ -174,75 +174,75 @@ class IncrementalAligner:
             number += len(rows)
         return number
 
-    def much_has_arrived(self) -> bool:
+    def needs_realignment(self) -> bool:
         """Return whether enough pairs have only been aligned on arrival to make re-alignment worthwhile."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _ON_ARRIVAL:
             return False
-        return self._store.count_links(_ON_ARRIVAL) > ARRIVED * self._store.count_pairs()
+        return self._store.count_links(_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
 
-    def rejuvenate(
-        self, limit: int | None = None, report: Steps | None = None, most_lots: int = 1
-    ) -> list[Rejuvenated]:
-        """Re-align up to `limit` aligned pairs, least often aligned first, in up to `most_lots` lots; return each lot.
+    def realign_stale(
+        self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
+    ) -> list[RealignReport]:
+        """Re-align up to `limit` aligned pairs, least often aligned first, in up to `max_batches` batches.
 
         The pairs start from their present links if the counts of other pairs suffice, else like new pairs.
 
         If an alignment changes materially, the pair's derivation restarts in the same transaction. A learner that holds
         the store's rules in memory must apply `rebuilt` to its table.
         """
-        pairs = self._store.stalest_links(_MOST_PAIRS if limit is None else min(limit, _MOST_PAIRS))
+        pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        lots = _lots(pairs, linked, most_lots, again=True) if pairs else []
+        batches = _make_batches(pairs, linked, max_batches, again=True) if pairs else []
         done = []
-        for lot, (changes, changed) in zip(lots, self._aligned(lots, report), strict=True):
+        for batch, (changes, changed) in zip(batches, self._aligned(batches, report), strict=True):
             [change] = changes
             rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
-            done.append(Rejuvenated(len(lot.ids), len(changed), rebuilt))
+            done.append(RealignReport(len(batch.ids), len(changed), rebuilt))
         return done
 
-    def _aligned(self, lots: Sequence[AlignmentLot], report: Steps | None) -> Iterator[AlignedLot]:
+    def _aligned(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
         """Align the lots. All are aligned before the first is yielded, since the caller commits each result."""
-        pairs = sum(len(lot.ids) for lot in lots)
+        pairs = sum(len(batch.ids) for batch in batches)
 
-        def hear(done: int, total: int) -> None:
+        def report_done(done: int, total: int) -> None:
             if report is not None:
                 report(pairs * done // max(total, 1), pairs)
 
-        def by_threads() -> Iterator[AlignedLot]:
-            for number, lot in enumerate(lots):
-                heard = part_of(hear, number, len(lots))
-                yield align_lot(self._store, lot, self._threads, heard)
+        def by_threads() -> Iterator[AlignedBatch]:
+            for number, batch in enumerate(batches):
+                heard = partial_progress(report_done, number, len(batches))
+                yield align_batch(self._store, batch, self._threads, heard)
 
-        found = by_threads() if self._workers is None else self._workers.aligned(self._store, lots, hear)
-        return found if len(lots) == 1 else _held(found)
+        found = by_threads() if self._workers is None else self._workers.aligned(self._store, batches, report_done)
+        return found if len(batches) == 1 else _buffered(found)
 
 
-def _lots(pairs: Sequence[PairSize], linked: int, most_lots: int, again: bool) -> list[AlignmentLot]:
+def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, again: bool) -> list[AlignmentBatch]:
     """Return the lots of a round: consecutive pairs from the first on, each lot with as many cells as fit in memory.
 
-    There are up to `most_lots` lots. Beyond the first lot, the round has no more pairs than the other pairs that have
+    There are up to `max_batches` lots. Beyond the first lot, the round has no more pairs than the other pairs that have
     links: `linked`, minus the pairs themselves if they are re-aligned.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
-    lots: list[AlignmentLot] = []
+    batches: list[AlignmentBatch] = []
     first = 0
-    while first < len(pairs) and len(lots) < min(most_lots, _MOST_LOTS):
+    while first < len(pairs) and len(batches) < min(max_batches, _MAX_BATCHES):
         before = int(ends[first - 1]) if first else 0
-        last = max(int(np.searchsorted(ends, before + _CELLS_A_LOT, side="right")), first + 1)
-        if lots and last > linked - again * last:
+        last = max(int(np.searchsorted(ends, before + _CELLS_PER_BATCH, side="right")), first + 1)
+        if batches and last > linked - again * last:
             break
-        lots.append(AlignmentLot([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, again))
+        batches.append(AlignmentBatch([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, again))
         first = last
-    return lots
+    return batches
 
 
-def part_of(report: Steps, number: int, parts: int) -> Steps:
+def partial_progress(report: Steps, number: int, parts: int) -> Steps:
     """Return a progress callback for one of several equal parts, given the callback for the whole."""
     return lambda done, total: report(number * total + done, parts * total)
 
 
-def _held(found: Iterable[AlignedLot]) -> Iterator[AlignedLot]:
+def _buffered(found: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
     """Yield all results once the last is complete. Until then they are stored in a temporary file."""
     with tempfile.TemporaryFile() as file:
         number = 0
@@ -254,42 +254,42 @@ def _held(found: Iterable[AlignedLot]) -> Iterator[AlignedLot]:
             yield pickle.load(file)
 
 
-def align_lot(
+def align_batch(
     store: Store,
-    lot: AlignmentLot,
+    batch: AlignmentBatch,
     threads: int | None = None,
     report: Steps | None = None,
-    sample: Sample | None = None,
-) -> AlignedLot:
+    sample: SampleDirections | None = None,
+) -> AlignedBatch:
     """Align the pairs of a lot given the store's counts of all other pairs. Writes nothing.
 
     `report` receives sweeps done and in total; `sample` runs the chains instead of threads.
     """
 
-    def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, Aligned]:
+    def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, AlignedCorpus]:
         return align_sides(texts.source, texts.target, options, threads, report, sample=sample, **given)
 
-    return (_aligned_again if lot.again else _aligned_first)(store, lot.ids, align)
+    return (_realign if batch.again else _align_first_time)(store, batch.ids, align)
 
 
-_Align = Callable[..., tuple[Links, Aligned]]
+_Align = Callable[..., tuple[Links, AlignedCorpus]]
 
 
-def _aligned_first(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.of(rows)
     prior = _prior(store, texts)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
     # Read the corrections before the links: corrections that arrive in between are handled later.
-    corrected = {row.id: row.asked for row in store.corrections_of(ids)}
-    known = _known(store, rows) if corrected else None
+    corrected = {row.id: row.asked for row in store.corrections_by_pair(ids)}
+    known = _known_links(store, rows) if corrected else None
     both, aligned = align(texts, options, prior=prior, known=known)
     lines = list(aligned.lines())
     links = _links(rows, texts, both, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
     changes = []
     # Each change has a few thousand pairs and their counts.
-    for first in range(0, len(rows), _PAIRS_A_COMMIT):
-        some = slice(first, first + _PAIRS_A_COMMIT)
+    for first in range(0, len(rows), _PAIRS_PER_COMMIT):
+        some = slice(first, first + _PAIRS_PER_COMMIT)
         weight = np.zeros(len(rows), np.int64)
         weight[some] = 1
         change = AlignerChange(
@@ -298,10 +298,10 @@ def _aligned_first(store: Store, ids: Sequence[int], align: _Align) -> AlignedLo
         change.corrected = [(row.id, corrected[row.id]) for row in rows[some] if row.id in corrected]
         enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
         changes.append(change)
-    return AlignedLot(changes, {})
+    return AlignedBatch(changes, {})
 
 
-def _aligned_again(store: Store, ids: Sequence[int], align: _Align) -> AlignedLot:
+def _realign(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids]
     texts = LinkedTexts.of(rows)
@@ -310,17 +310,17 @@ def _aligned_again(store: Store, ids: Sequence[int], align: _Align) -> AlignedLo
     prior = _prior(store, texts, own)
     options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
     starts = before if _is_known(texts, prior) else None
-    links, aligned = align(texts, options, prior=prior, links=starts, known=_known(store, rows))
+    links, aligned = align(texts, options, prior=prior, links=starts, known=_known_links(store, rows))
     changed = {
-        row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
+        row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material_change(row.alignment, line)
     }
     change = AlignerChange([PairAlignment(*item) for item in changed.items()])
     change.links = _links(rows, texts, links)
-    _count_again(change, texts, links, own)
-    return AlignedLot([change], changed)
+    _replace_counts(change, texts, links, own)
+    return AlignedBatch([change], changed)
 
 
-def _known(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
+def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
     """Return the human link corrections of the rows, by index."""
     known = store.human_links([row.id for row in rows])
     return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
@@ -331,7 +331,7 @@ def align_pending(
     threads: int | None = None,
     train: bool = True,
     report: Steps | None = None,
-    workers: LotWorkers | None = None,
+    workers: BatchWorkers | None = None,
 ) -> AlignReport:
     """Align all pairs without an alignment, and re-align others if many have arrived. No learner may be running.
 
@@ -342,29 +342,29 @@ def align_pending(
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
         aligner = IncrementalAligner(store, threads, train, workers)
-        pairs = trained = rejuvenated = changed = 0
+        pairs = trained = realigned = changed = 0
         if total and train:
             trained = aligner.train()
 
-        def hear(done: int, _pairs: int) -> None:
+        def report_done(done: int, _pairs: int) -> None:
             if report is not None:
                 report(min(pairs + done, total), total)
 
-        while number := aligner.align_new(report=hear, most_lots=_MOST_LOTS):
+        while number := aligner.align_new(report=report_done, max_batches=_MAX_BATCHES):
             pairs += number
-        while aligner.much_has_arrived():
-            for again in aligner.rejuvenate(most_lots=_MOST_LOTS):
-                rejuvenated += again.pairs
+        while aligner.needs_realignment():
+            for again in aligner.realign_stale(max_batches=_MAX_BATCHES):
+                realigned += again.pairs
                 changed += again.changed
     # Free memory for sampling.
-    give_back()
-    return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
+    trim_malloc()
+    return AlignReport(pairs, trained, realigned, changed, time.perf_counter() - started)
 
 
-def is_material(old: str, new: str) -> bool:
+def is_material_change(old: str, new: str) -> bool:
     """Return whether two alignments differ so much that the derivation must restart."""
     before, after = set(old.split(" ")), set(new.split(" "))
-    return len(before ^ after) > MATERIAL * len(before | after)
+    return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
 
 def _links(
@@ -384,12 +384,12 @@ def _seed(settings: Settings, first: int, sweep: int) -> int:
 
 def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
     """Return the store's aligner counts of the words and stems, minus those of the pairs themselves (`own`)."""
-    names = names_of(*units_of(texts.source, texts.target))
+    names = unit_names(*words_and_stems(texts.source, texts.target))
     known = NamedCounts(store.aligner_counts(*names)).of(names, store.vocabulary_sizes())
-    return known if own is None else _each(without, known, own)
+    return known if own is None else _map_counts(subtract_counts, known, own)
 
 
-def _each(
+def _map_counts(
     change: Callable[[PriorCounts, PriorCounts], PriorCounts], one: LearnedCounts, other: LearnedCounts
 ) -> LearnedCounts:
     """Apply `change` to each pair of counts of `one` and `other`; return the results."""
@@ -411,17 +411,17 @@ def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
 def _options(
     settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts, *, linked: bool = False
 ) -> AlignerOptions:
-    request = Request(settings.aligner, seed=_seed(settings, first, sweep))
+    request = AlignOptions(settings.aligner, seed=_seed(settings, first, sweep))
     pairs = len(texts.source.offset) - 1
     if _is_known(texts, prior):
         return incremental_options(pairs, request, linked=linked)
-    return options_for(request, pairs)
+    return corpus_options(request, pairs)
 
 
-def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
+def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
     """Add the difference between the new counts of the pairs and their previous counts to a change."""
     new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
-    enter_counts(change, _each(_difference, new, own), texts.source, texts.target)
+    enter_counts(change, _map_counts(_difference, new, own), texts.source, texts.target)
 
 
 def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
@@ -444,13 +444,15 @@ def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     )
 
 
-def _commit(store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]) -> Rebuilt | None:
+def _commit(
+    store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]
+) -> RealignedPairs | None:
     """Store a change and, in the same transaction, restart the derivations of the rows whose alignment is `changed`."""
     derived = [row for row in rows if row.current is not None and row.id in changed]
     if not derived:
         store.align(change)
         return None
-    rebuilt = Rebuilt.of(derived, changed, store.settings())
+    rebuilt = RealignedPairs.of(derived, changed, store.settings())
     store.align(change, rebuilt.updates(), rebuilt.deltas())
     return rebuilt
 
@@ -458,7 +460,9 @@ def _commit(store: Store, change: AlignerChange, rows: Sequence[PairRow], change
 PAIRS_AT_ONCE = 200
 
 
-def correct(store: Store, pending: Sequence[Correction], threads: int | None = None) -> list[Rebuilt]:
+def apply_corrections(
+    store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
+) -> list[RealignedPairs]:
     """Make the alignments of these pairs consistent with the current human links.
 
     Pairs with a given alignment get it back, with the human links applied. Other pairs are re-aligned given the counts
@@ -484,14 +488,14 @@ def correct(store: Store, pending: Sequence[Correction], threads: int | None = N
             own = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
             if given:
                 alignments = LinkList(*read_links([lines[row.id] for row in linked]))
-                both = both_ways(alignments, texts.source, texts.target)
+                both = split_directions(alignments, texts.source, texts.target)
             else:
                 prior = _prior(store, texts, own)
                 options = _options(store.settings(), linked[0].id, linked[0].sweep or 0, texts, prior)
                 places = {place: known[row.id] for place, row in enumerate(linked) if row.id in known}
                 both, aligned = align_sides(texts.source, texts.target, options, threads, prior=prior, known=places)
                 lines = {row.id: line for row, line in zip(linked, aligned.lines(), strict=True)}
-            _count_again(change, texts, both, own)
+            _replace_counts(change, texts, both, own)
             change.links = [
                 PairLinks(row.id, *blobs, (row.sweep or 0) + (not given), row.sweep)
                 for row, blobs in zip(linked, texts.blobs(both), strict=True)
@@ -508,7 +512,7 @@ def correct(store: Store, pending: Sequence[Correction], threads: int | None = N
     return done
 
 
-def correct_requested(store: Store, threads: int | None = None) -> int:
+def apply_pending_corrections(store: Store, threads: int | None = None) -> int:
     """Apply all pending corrections of a store that no learner holds; return the number of pairs.
 
     Raises `StoreHeldError` if another process writes the grammar.
@@ -518,6 +522,6 @@ def correct_requested(store: Store, threads: int | None = None) -> int:
         return number
     with holding_lease(store, "hierogram links"):
         while pending := store.pending_corrections(PAIRS_AT_ONCE):
-            correct(store, pending, threads)
+            apply_corrections(store, pending, threads)
             number += len(pending)
     return number

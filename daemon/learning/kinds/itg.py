@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
-    Drawn,
+    ChainConfig,
+    InitialCounts,
     Kind,
-    KnownCounts,
-    Means,
+    StoredSamples,
     Sweep,
     SweepRequest,
     Trial,
     TrialOptions,
-    key_of_sides,
     left_out_change,
+    make_key,
 )
-from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, streams_of
+from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, stream_names
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.occurrences import Occurrences
-from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
+from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, join_texts, no_blobs
+from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, join_texts
 from hierogram.samplers.grammar.keys import hash_words, lexical_hashes, lexical_keys, rule_key
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
@@ -35,7 +35,7 @@ from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, nodes_of
+from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.sampler import FLAT, OF_SLICES, ItgKernel, ItgPlan, ItgState, build
@@ -45,11 +45,11 @@ from hierogram.samplers.itg.summaries import (
     ItgAverages,
     RuleUses,
     add_derivations,
-    added_up,
     check_records,
+    list_record_uses,
+    list_tree_uses,
     read_averages,
-    uses_of_records,
-    uses_of_trees,
+    sum_uses,
     write_averages,
 )
 from hierogram.samplers.kernel import Report
@@ -109,27 +109,29 @@ class LoadedRawPairs:
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
         """Return the expected uses of rules that the pairs do not count."""
-        return uses_of_records(self.batch, records, first)[1]
+        return list_record_uses(self.batch, records, first)[1]
 
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages."""
         add_derivations(self.batch, state, due, averages)
 
-    def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
+    def rule_deltas(
+        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
+    ) -> RuleDeltas:
         """Return the changes of rule counts."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
-        rules = self._columns(added_up([part for some in parts for part in some]))
+        rules = self._columns(sum_uses([part for some in parts for part in some]))
         return replace(rules, left_out=left_out_change(self, before, after, first))
 
-    def _uses(self, drawn: Drawn | None, weight: int, first: int) -> list[RuleUses]:
+    def _uses(self, drawn: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
         if drawn is None:
             return []
         chosen = np.where(np.diff(drawn.records.offsets) == 0, _ALONE, _WITH_RECORD).astype(np.int8)
         if drawn.chosen is not None:
             chosen[~drawn.chosen] = _LEFT_OUT
         found = [
-            uses_of_trees(self.batch, drawn.trees, chosen, first),
-            uses_of_records(self.batch, drawn.records, first)[0],
+            list_tree_uses(self.batch, drawn.trees, chosen, first),
+            list_record_uses(self.batch, drawn.records, first)[0],
         ]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
 
@@ -207,7 +209,7 @@ class LoadedRawPairs:
     def occurrences(self, state: Derivations) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""
         everything = np.full(self.size, _WITH_RECORD, np.int8)
-        found = uses_of_trees(self.batch, self.encode(state), everything)
+        found = list_tree_uses(self.batch, self.encode(state), everything)
         order = np.lexsort((found.rules, found.pairs))
         pairs, rules = found.pairs[order], found.rules[order]
         starts = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(rules, prepend=-1) != 0))
@@ -219,7 +221,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
     """Return the pairs as a batch, ignoring their links. Raises `AlignmentInputError` if a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
-    batch = make_batch(source, source_offset, target, target_offset, streams_of(rows), settings.phrase_words)
+    batch = make_batch(source, source_offset, target, target_offset, stream_names(rows), settings.phrase_words)
     return LoadedRawPairs(batch, (source_words, target_words), settings.key_salt)
 
 
@@ -231,11 +233,11 @@ _PROCESSES = STRENGTHS[:3]
 """Processes whose strengths are stored."""
 
 
-class ItgChain(Chain):
+class ItgStoreChain(Chain):
     """Derivations of all pairs of a store in memory, since they share Model 1 and the strengths."""
 
-    def __init__(self, store: KnownCounts, means: Means) -> None:
-        """Load the stored parameters. Uses one thread and slice sampling, whatever the `means`."""
+    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
+        """Load the stored parameters. Uses one thread and slice sampling, whatever the `config`."""
         settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
@@ -325,11 +327,11 @@ class ItgTrial(Trial):
         self.seconds = 0.0
 
     @property
-    def table(self) -> RuleTable:
+    def table(self) -> CountTable:
         """Counts of all rules."""
         trees = self._loaded.encode(self._chain.derivations)
-        nothing = no_blobs(self._loaded.size)
-        rules = self._loaded.rule_deltas(None, Drawn(trees, nothing), self._settings)
+        nothing = empty_blobs(self._loaded.size)
+        rules = self._loaded.rule_deltas(None, StoredSamples(trees, nothing), self._settings)
         longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
         return fill_table(
             empty_table(longest, len(rules)),
@@ -365,7 +367,7 @@ def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -
 
 def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     """Return the pair's derivation. A binary node's children are the next node and the node at its `right`."""
-    nodes = nodes_of(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
+    nodes = list_nodes(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
     for at, node in enumerate(nodes):
@@ -383,8 +385,8 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
 KIND = Kind(
-    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgChain, ItgTrial,
-    key_of_sides, _show, _EXAMPLE,
+    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain, ItgTrial,
+    make_key, _show, _EXAMPLE,
 )  # fmt: skip
 """Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
 """

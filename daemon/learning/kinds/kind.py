@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.occurrences import Occurrences
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
@@ -42,13 +42,13 @@ State = Any
 """Current derivations of pairs in memory, in the format of their kind. `copy()` returns an independent copy."""
 Averages = Any
 """Averaged expected uses of pairs in memory, in the format of their kind."""
-Own = Any
-"""Pairs in memory as returned by `load` of the same kind, see `Loaded`."""
-Course = Schedule | Annealing
+KindBatch = Any
+"""Pairs in memory as returned by `load` of the same kind, see `LoadedBatch`."""
+PairSchedules = Schedule | Annealing
 """Schedule of a pair, by the number of its sweeps."""
 
 
-class KnownCounts(Protocol):
+class InitialCounts(Protocol):
     """Initial data of a chain, from a store or from pairs in memory."""
 
     def settings(self) -> Settings:
@@ -67,10 +67,10 @@ class KnownCounts(Protocol):
         """Return the status, which includes the number of sweeps."""
 
 
-class Drawn(NamedTuple):
+class StoredSamples(NamedTuple):
     """Stored form of pairs, from which rules are counted. `trees`: current derivation
-    of each pair, from `Loaded.trees`. `records`: averages, from
-    `Loaded.write_averages`. `chosen` bool[P]: pairs that have a derivation (None: all).
+    of each pair, from `LoadedBatch.trees`. `records`: averages, from
+    `LoadedBatch.write_averages`. `chosen` bool[P]: pairs that have a derivation (None: all).
     """
 
     trees: Blobs
@@ -78,7 +78,7 @@ class Drawn(NamedTuple):
     chosen: NDArray[np.bool_] | None = None
 
 
-class Loaded(Protocol):
+class LoadedBatch(Protocol):
     """Pairs in memory: conversion of derivations and averages to and from bytes, and the rules that they use."""
 
     @property
@@ -112,7 +112,9 @@ class Loaded(Protocol):
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages, in place."""
 
-    def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
+    def rule_deltas(
+        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
+    ) -> RuleDeltas:
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
         None means no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises `DerivationError`,
@@ -123,7 +125,9 @@ class Loaded(Protocol):
         """Return the rules of every pair's derivation, by pair."""
 
 
-def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, first: int) -> tuple[float, ...]:
+def left_out_change(
+    loaded: LoadedBatch, before: StoredSamples | None, after: StoredSamples | None, first: int
+) -> tuple[float, ...]:
     """Return the change of the expected uses that no rule counts, by number of nonterminals."""
     change = np.zeros(CLASSES, np.int64)
     for drawn, sign in ((before, -1), (after, 1)):
@@ -161,7 +165,7 @@ class OpenBatch(Protocol):
         """Ids of the pairs, ascending."""
 
     @property
-    def loaded(self) -> Own:
+    def loaded(self) -> KindBatch:
         """Input of the chain's sweeps."""
 
     @property
@@ -185,19 +189,19 @@ class Chain(Protocol):
     def rule_tokens(self) -> int:
         """Number of rule uses."""
 
-    def enter(self, loaded: Own, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
         """Add pairs. Derivations that are not `stored` are counted from now on.
 
         A kind that holds all pairs in memory requires all pairs here and drops the previous ones.
         """
 
-    def change(self, loaded: Own, state: State, change: int) -> None:
+    def change(self, loaded: KindBatch, state: State, change: int) -> None:
         """Add `change` to the count of each rule in the derivations. The caller changes the store.
 
         A kind that holds all pairs in memory drops them: the remaining pairs must be entered again.
         """
 
-    def sweep(self, loaded: Own) -> Sweep:
+    def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs, which must have been entered."""
 
     def log_likelihood(self) -> float:
@@ -219,7 +223,7 @@ class Chain(Protocol):
         """
         return None
 
-    def follow(self, store: Store) -> None:
+    def refresh_model(self, store: Store) -> None:
         """Update the model to the store's current contents, such as its vocabulary size."""
         return
 
@@ -233,14 +237,14 @@ class Chain(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ChainConfig:
     """Configuration of a chain: threads, which never change results; blocks, if not the default for the number
     of pairs (for kinds that sample in blocks); schedule, if not that of the settings.
     """
 
     threads: int = 1
     blocks: Blocks | None = None
-    course: Course | None = None
+    course: PairSchedules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,7 @@ class Trial(Protocol):
     seconds: float
 
     @property
-    def table(self) -> RuleTable:
+    def table(self) -> CountTable:
         """Counts of all rules."""
 
     @property
@@ -286,7 +290,7 @@ class Trial(Protocol):
 class Kind:
     """A kind of grammar, with the `name` that notations use.
 
-    `whole`: all pairs of a store must be in memory together, since they share parameters. `load` raises
+    `needs_all_pairs`: all pairs of a store must be in memory together, since they share parameters. `load` raises
     `SamplerError` if a pair is not of this kind. `begin` draws the initial state of each due pair from the
     pair's own random stream; the state of other pairs is unspecified. `course` returns the schedule. `chain`
     creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and
@@ -296,17 +300,17 @@ class Kind:
     """
 
     name: str
-    whole: bool
-    load: Callable[[Sequence[PairRow], Settings], Loaded]
-    begin: Callable[[Own, Settings, NDArray[np.bool_]], State]
-    course: Callable[[Settings], Course]
-    chain: Callable[[KnownCounts, Means], Chain]
-    trial: Callable[[Own, Settings, tuple[int, int], TrialOptions], Trial]
+    needs_all_pairs: bool
+    load: Callable[[Sequence[PairRow], Settings], LoadedBatch]
+    begin: Callable[[KindBatch, Settings, NDArray[np.bool_]], State]
+    course: Callable[[Settings], PairSchedules]
+    chain: Callable[[InitialCounts, ChainConfig], Chain]
+    trial: Callable[[KindBatch, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]
     show: Callable[[PairRow, Settings], list[RuleUse]]
     example: PairRow
 
 
-def key_of_sides(source: str, target: str, salt: int) -> Key:
+def make_key(source: str, target: str, salt: int) -> Key:
     """Return the key of a rule, given both sides in text form."""
     return rule_key(Rule(parse_side(source), parse_side(target)), salt)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
+from hierogram.daemon.learning.kinds.kind import StoredSamples, left_out_change
 from hierogram.samplers.counts.deltas import (
     Change,
     CountDeltas,
@@ -24,28 +24,28 @@ from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import Batch, State, make_batch
-from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, trees_of
+from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, select_trees
 from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import (
     Fragments,
     check_records,
-    fragments_of,
+    fragment_changes,
     left_out,
-    moved,
+    list_fragments,
     read_averages,
     write_averages,
 )
 from hierogram.samplers.grammar import keys
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs
+from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs
 from hierogram.samplers.grammar.keys import hash_words, numbering
-from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
+from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 
-_DRAW = (ONE_USE, VARIANCE_A_DRAW * ONE_SQUARE)
+_DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
 """Expected uses of a rule in a single draw, and their variance."""
 
 
@@ -98,7 +98,9 @@ class ForestPairs(ABC):
         """Add the current trees of the due pairs to the averages."""
         add_trees(averages, self.batch, state, due)
 
-    def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
+    def rule_deltas(
+        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
+    ) -> RuleDeltas:
         """Return the changes of rule counts. Unchanged parts of trees are skipped."""
         changes: list[Change] = []
         for drawn, weight in ((after, 1), (before, -1)):
@@ -107,16 +109,16 @@ class ForestPairs(ABC):
                 alone = np.diff(drawn.records.offsets) == 0
                 chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
                 changes += [
-                    Change(trees_of(drawn.trees, chosen & ~alone), weight, 0),
-                    Change(trees_of(drawn.trees, chosen & alone), weight, *(weight * value for value in _DRAW)),
+                    Change(select_trees(drawn.trees, chosen & ~alone), weight, 0),
+                    Change(select_trees(drawn.trees, chosen & alone), weight, *(weight * value for value in _DRAW)),
                 ]
-        old, new = (fragments_of(no_blobs(0) if drawn is None else drawn.records) for drawn in (before, after))
-        fragments = moved(old, new)
+        old, new = (list_fragments(empty_blobs(0) if drawn is None else drawn.records) for drawn in (before, after))
+        fragments = fragment_changes(old, new)
         moves = [change.of_pairs(first) for change in changes]
         deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
         if self.counts_minimal:
             # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
-            had, has = (_derived(drawn) for drawn in (before, after))
+            had, has = (_derived_pairs(drawn) for drawn in (before, after))
             for pairs, weight in ((np.setdiff1d(has, had), 1), (np.setdiff1d(had, has), -1)):
                 if len(pairs):
                     deltas = add_minimal(deltas, self.batch, first + pairs, weight)
@@ -130,7 +132,7 @@ class ForestPairs(ABC):
         return rule_occurrences(self.batch, state)
 
 
-def _derived(drawn: Drawn | None) -> NDArray[np.int64]:
+def _derived_pairs(drawn: StoredSamples | None) -> NDArray[np.int64]:
     """Return the numbers of the pairs that have a derivation."""
     if drawn is None:
         return np.zeros(0, np.int64)
@@ -143,7 +145,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments 
     return deltas if fragments is None else add_fragments(deltas, batch, fragments)
 
 
-def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
+def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
     """Return the derivation of the only pair of a batch, top-down in source order. Raises `DerivationError`.
 
     Each rule has its head, the cut nodes below it in source order, and their indices in the derivation.
@@ -154,20 +156,20 @@ def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[tuple[i
     while pending:
         head = pending.pop()
         tails = []
-        below = tails_of(forests, state, head)
+        below = list_children(forests, state, head)
         while below:
             node = below.pop(0)
             if state.cut[node]:
                 tails.append(node)
             else:
-                below[:0] = tails_of(forests, state, node)
+                below[:0] = list_children(forests, state, node)
         expansions.append((head, tails))
         pending += reversed(tails)
     places = {head: place for place, (head, _) in enumerate(expansions)}
     return state, [(head, tails, tuple(places[tail] for tail in tails)) for head, tails in expansions]
 
 
-def tails_of(forests: Forests, state: State, node: int) -> list[int]:
+def list_children(forests: Forests, state: State, node: int) -> list[int]:
     """Return the children of a node in the derivation, in source order."""
     arity = int(forests.node[node]["arity"])
     first = int(forests.node[node]["tail_offset"]) + int(state.edge[node]) * arity
@@ -263,7 +265,7 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
-def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
+def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
     """Return the names of the pairs' random streams: the id combined with the number of restarts."""
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
@@ -293,5 +295,5 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
         keys.ALL_BITS,
     )
     forests = build_forests(bitext, settings.span_limit)
-    batch = make_batch(bitext, words, forests, streams_of(rows), longest_rule(settings))
+    batch = make_batch(bitext, words, forests, stream_names(rows), longest_rule(settings))
     return LoadedPairs(batch, spellings(source_words), spellings(target_words), rows)

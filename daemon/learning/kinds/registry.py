@@ -2,12 +2,12 @@
 
 from hierogram.daemon.learning.kinds import itg, synchronous, trees
 from hierogram.daemon.learning.kinds.kind import Kind
-from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.storage.records import Settings
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.KIND, itg.KIND)}
 
 
-def kind_of(settings: Settings) -> Kind:
+def find_kind(settings: Settings) -> Kind:
     """Return the kind of grammar of a store with these settings. Raises `UnknownKindError`."""
-    return KINDS[notation_of(settings.grammar).kind]
+    return KINDS[find_notation(settings.grammar).kind]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Averages, Drawn, Loaded, State
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.kind import Averages, LoadedBatch, State, StoredSamples
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.samplers.exceptions import DerivationError, SamplerError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
 from hierogram.storage.records import PairRow, Settings
@@ -61,7 +61,7 @@ class StoredPairs(NamedTuple):
     bytes, `averages` as the sampler has them, if they were asked for.
     """
 
-    loaded: Loaded
+    loaded: LoadedBatch
     state: State
     records: Blobs
     stored: NDArray[np.bool_]
@@ -69,7 +69,7 @@ class StoredPairs(NamedTuple):
 
     def rules(self, settings: Settings) -> RuleDeltas:
         """Return the rules of the pairs' derivations and averages, counted from zero."""
-        return self.loaded.rule_deltas(None, Drawn(self.loaded.trees(self.state), self.records), settings)
+        return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records), settings)
 
 
 def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> StoredPairs:
@@ -106,7 +106,7 @@ def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
 
 def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> StoredPairs:
     _check_bytes(rows)
-    kind = kind_of(settings)
+    kind = find_kind(settings)
     loaded = kind.load(rows, settings)
     stored = np.array([row.current is not None for row in rows], np.bool_)
     states = [row.current or b"" for row in rows]
@@ -139,7 +139,7 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
     try:
         if derivations:
             _check_bytes(rows)
-        pairs = kind_of(settings).load(rows, settings)
+        pairs = find_kind(settings).load(rows, settings)
         loaded = True
         if derivations:
             pairs.decode(join_blobs([row.current or b"" for row in rows]))
@@ -162,7 +162,7 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:
     """Return what of a pair keeps it from being loaded."""
     try:
-        kind_of(settings).load([row._replace(alignment="")], settings)
+        find_kind(settings).load([row._replace(alignment="")], settings)
     except UNREADABLE:
         return TEXTS
     return ALIGNMENT

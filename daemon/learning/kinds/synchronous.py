@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
-    Course,
+    ChainConfig,
+    InitialCounts,
     Kind,
-    KnownCounts,
-    Means,
+    PairSchedules,
     Sweep,
     SweepRequest,
     Trial,
     TrialOptions,
-    key_of_sides,
+    make_key,
 )
-from hierogram.daemon.learning.kinds.pairs import LoadedPairs, expansions_of, load_pairs, longest_rule
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, list_rule_uses, load_pairs, longest_rule
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
+from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import Forests
@@ -48,7 +48,7 @@ from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store
 
 
-def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
+def make_model(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     """Return the store's rule model for the given vocabulary sizes."""
     return build_model(
         ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
@@ -57,7 +57,7 @@ def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     )
 
 
-def schedule_of(settings: Settings) -> Course:
+def make_schedule(settings: Settings) -> PairSchedules:
     """Return the store's schedule."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
@@ -68,26 +68,28 @@ def schedule_of(settings: Settings) -> Course:
     return stratified_schedule(settings.burn_in)
 
 
-def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:
+def make_plan(request: SweepRequest, schedule: PairSchedules) -> SweepPlan:
     """Return the plan of a sweep for each pair, by the schedule."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
-    return SweepPlan(request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.leaving)
+    return SweepPlan(
+        request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.avoid_current
+    )
 
 
 class PhraseChain(Chain):
     """Rule counts of a store. Some of its pairs are in memory at a time."""
 
-    def __init__(self, store: KnownCounts, means: Means) -> None:
+    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
         # Compile the kernel while this process reads.
         self._compiling = SweepKernel()
         self._vocabulary = store.vocabulary_sizes()
-        self._schedule = means.course or schedule_of(self._settings)
-        self._threads = means.threads
-        self._blocks = means.blocks
-        self._executor = ThreadPoolExecutor(means.threads)
-        self.model = model_of(self._settings, self._vocabulary)
+        self._schedule = config.course or make_schedule(self._settings)
+        self._threads = config.threads
+        self._blocks = config.blocks
+        self._executor = ThreadPoolExecutor(config.threads)
+        self.model = make_model(self._settings, self._vocabulary)
         counts = store.rule_counts()
         try:
             self.table = fill_table(
@@ -133,7 +135,7 @@ class PhraseChain(Chain):
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
             before = ChainState(state, self.table, averages)
-            plan = plan_of(request, self._schedule)
+            plan = make_plan(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
                 chain, _ = types.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
@@ -142,12 +144,12 @@ class PhraseChain(Chain):
 
         return take
 
-    def follow(self, store: Store) -> None:
+    def refresh_model(self, store: Store) -> None:
         """Update the model to the store's vocabulary sizes, which the base distribution depends on."""
         sizes = store.vocabulary_sizes()
         if sizes != self._vocabulary:
             self._vocabulary = sizes
-            self.model = model_of(self._settings, sizes)
+            self.model = make_model(self._settings, sizes)
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens."""
@@ -186,7 +188,7 @@ class PhraseTrial(Trial):
         self.seconds = 0.0
 
     @property
-    def table(self) -> RuleTable:
+    def table(self) -> CountTable:
         """Counts of all rules."""
         return self._chain.table
 
@@ -199,7 +201,7 @@ class PhraseTrial(Trial):
         """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
-        plan = SweepPlan(self._sweeps, stages, powers, self._how.density, leaving=self._schedule.leaving)
+        plan = SweepPlan(self._sweeps, stages, powers, self._how.density, avoid_current=self._schedule.avoid_current)
         started = time.perf_counter()
         self._chain, _ = self._kernel.step(self._how.seed, self._chain, plan)
         if self._types is not None and at_temperature_one(powers):
@@ -224,12 +226,12 @@ def _begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> S
 
 def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
     how = replace(how, type_moves=settings.type_moves)
-    return PhraseTrial(model_of(settings, vocabulary), loaded.batch, schedule_of(settings), how)
+    return PhraseTrial(make_model(settings, vocabulary), loaded.batch, make_schedule(settings), how)
 
 
 def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     forests = load_pairs([row], settings).batch.forests
-    _, expansions = expansions_of(forests, row.current or b"")
+    _, expansions = list_rule_uses(forests, row.current or b"")
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
     for head, tails, children in expansions:
@@ -268,5 +270,5 @@ def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
-KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, schedule_of, PhraseChain, _trial, key_of_sides, _show, _EXAMPLE)
+KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, make_schedule, PhraseChain, _trial, make_key, _show, _EXAMPLE)
 """Rules between two languages, from word-aligned pairs."""

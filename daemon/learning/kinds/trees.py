@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
+    ChainConfig,
+    InitialCounts,
     Kind,
-    KnownCounts,
-    Means,
     Sweep,
     SweepRequest,
     Trial,
     TrialOptions,
 )
-from hierogram.daemon.learning.kinds.pairs import ForestPairs, expansions_of, tails_of
+from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, list_rule_uses
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.counts.texts import internal_nodes, render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import Averages, add_trees
@@ -175,7 +175,7 @@ class TreeChain:
         return self.chain.derivations
 
     @property
-    def table(self) -> RuleTable:
+    def table(self) -> CountTable:
         """Counts of all fragments."""
         return self.chain.table
 
@@ -234,7 +234,7 @@ _EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c
 """A sentence with two parses."""
 
 
-def annealing_of(settings: Settings) -> Annealing:
+def make_annealing(settings: Settings) -> Annealing:
     """Return the store's schedule."""
     return Annealing(settings.annealing, settings.temperature)
 
@@ -245,10 +245,10 @@ class TreebankChain(Chain):
     The base distribution P_C and the label parameters belong to the whole treebank, so it is never sampled in parts.
     """
 
-    def __init__(self, store: KnownCounts, means: Means) -> None:
-        """Load the stored parameters. Uses one thread and one method, whatever the `means`."""
+    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
+        """Load the stored parameters. Uses one thread and one method, whatever the `config`."""
         self._settings = store.settings()
-        self._annealing = annealing_of(self._settings)
+        self._annealing = make_annealing(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
         # The store's sweep count names the random streams of the parameters.
         self._sweeps = store.status().sweeps
@@ -312,13 +312,13 @@ def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> S
 
 
 def _trial(loaded: LoadedTrees, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> TreeTrial:
-    return TreeTrial(loaded, settings.base, annealing_of(settings), how)
+    return TreeTrial(loaded, settings.base, make_annealing(settings), how)
 
 
 def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     loaded = _load([row], settings)
     forests, labels = loaded.batch.forests, loaded.treebank.labels
-    state, expansions = expansions_of(forests, row.current or b"")
+    state, expansions = list_rule_uses(forests, row.current or b"")
     words = row.source.split(" ")
     uses = []
     for head, _, children in expansions:
@@ -346,7 +346,7 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
         pieces.append(f" ({label}")
         inside: list[int | str] = []
         position = int(at["source_start"])
-        for tail in tails_of(forests, state, item):
+        for tail in list_children(forests, state, item):
             inside += [f" {word}" for word in words[position : int(forests.node[tail]["source_start"])]]
             inside.append(tail)
             position = int(forests.node[tail]["source_end"])
@@ -355,5 +355,5 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
     return "".join(pieces)[1:]
 
 
-KIND = Kind(TREES, True, _load, _begin, annealing_of, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
+KIND = Kind(TREES, True, _load, _begin, make_annealing, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
 """Tree fragments from a treebank."""

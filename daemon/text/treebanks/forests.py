@@ -19,11 +19,11 @@ from hierogram.daemon.text.treebanks.transformations import (
     COLLAPSE,
     EMPTY_ELEMENT,
     Transformations,
+    check_label,
     intermediate,
     plain_label,
-    refuse_marks,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, decoded
+from hierogram.daemon.text.treebanks.trees import Tree, decode_text
 from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
 
@@ -37,10 +37,10 @@ def is_forest(content: bytes) -> bool:
 
 def read_forest(content: bytes) -> Parse:
     """Parse a packed forest from one or more lines. Raises `RejectionError` if it is malformed."""
-    return _parse(decoded(content).replace("\n", " ").replace("\r", " "))
+    return _parse(decode_text(content).replace("\n", " ").replace("\r", " "))
 
 
-def packed(trees: Sequence[Tree]) -> Parse:
+def pack_trees(trees: Sequence[Tree]) -> Parse:
     """Pack the transformed trees of one sentence into a forest. Raises `RejectionError` if their words differ."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
@@ -89,7 +89,7 @@ class _Builder:
         return Parse(words, [n._replace(edges=[[place[tail] for tail in edge] for edge in n.edges]) for n in nodes])
 
 
-def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
+def clean_forest(forest: Parse, how: Transformations) -> Parse:
     """Clean a forest like `cleaned` cleans a tree: labels, empty elements, X over X alone, root label.
 
     Raises `RejectionError` also if unary chains must be collapsed, which would need a node for each label above it, or
@@ -111,7 +111,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
             numbers.append(-1)
             continue
         label = plain_label(node.label)
-        refuse_marks(label, how)
+        check_label(label, how)
         edges: list[list[int]] = []
         for edge in node.edges:
             tails = [numbers[tail] for tail in edge if numbers[tail] >= 0]
@@ -153,7 +153,7 @@ def _empty_words(forest: Parse) -> set[int]:
     return empty
 
 
-def transformed_forest(forest: Parse) -> Parse:
+def transform_forest(forest: Parse) -> Parse:
     """Binarize the expansions of a cleaned forest, like `transformed` does for a tree."""
     builder = _Builder()
     numbers: list[int] = []

@@ -13,21 +13,21 @@ from typing import NamedTuple, cast
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import (
     DEFAULT_CORPUS,
-    Batch,
+    IngestBatch,
     IngestReport,
-    check_takes,
+    check_input_kind,
     store_chunks,
 )
-from hierogram.daemon.text.lines import LINES_A_CHUNK
-from hierogram.daemon.text.reading import Beginning, ValidatedChunk
+from hierogram.daemon.text.lines import LINES_PER_CHUNK
+from hierogram.daemon.text.reading import InputHeader, ValidatedChunk
 from hierogram.daemon.text.treebanks import reading
 from hierogram.daemon.text.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile
-from hierogram.daemon.text.treebanks.transformations import KnownWords, Transformations, vocabulary_of
-from hierogram.daemon.text.validation import Repeats
+from hierogram.daemon.text.treebanks.transformations import KnownWords, Transformations, find_known_words
+from hierogram.daemon.text.validation import DuplicateCounter
 from hierogram.samplers.grammar.kinds import PARSES
-from hierogram.storage.child import Child
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
+from hierogram.storage.worker_process import WorkerProcess
 
 
 class Treebank(NamedTuple):
@@ -37,7 +37,7 @@ class Treebank(NamedTuple):
     vocabulary: KnownWords
 
 
-def treebank_of(store: Store) -> Treebank | None:
+def read_treebank(store: Store) -> Treebank | None:
     """Return the fixed treebank settings of a store. None before its first trees."""
     settled = store.treebank()
     return None if settled is None else _decoded(settled)
@@ -65,74 +65,74 @@ def ingest_open(
     take trees, `UsageError` if `how` differs from the store's settings, and `InputError` if the input is damaged or its
     rejections exceed the limit.
     """
-    how, _ = _agreed(store, how)
+    how, _ = _check_transformations(store, how)
     treebank, file = opened.treebank, opened.file
-    batch = Batch(store, corpus, file.name, treebank.format, treebank.limits)
+    batch = IngestBatch(store, corpus, file.name, treebank.format, treebank.limits)
 
     def chunks() -> Generator[ValidatedChunk, None, None]:
         read = list(reading.sentences(opened, how, store.settings().max_tokens))
         rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
         treebank.limits.check_rejected(file.name, len(read), rejected)
         sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
-        vocabulary = _settled(store, how, vocabulary_of(sentences, how.rare).known)
+        vocabulary = _fix_known_words(store, how, find_known_words(sentences, how.rare).known)
         stored = 0
 
         def share() -> int:
             nonlocal stored
-            stored = min(stored + LINES_A_CHUNK, len(read))
+            stored = min(stored + LINES_PER_CHUNK, len(read))
             return int(stored / max(len(read), 1) * file.bytes_read)
 
-        yield from reading.chunks(iter(read), vocabulary, Repeats(), share)
+        yield from reading.chunks(iter(read), vocabulary, DuplicateCounter(), share)
 
-    return store_chunks(batch, Beginning(file.name, treebank.format, file.size), chunks(), report)
+    return store_chunks(batch, InputHeader(file.name, treebank.format, file.size), chunks(), report)
 
 
-def ingest_trees_apart(
+def ingest_trees_in_sandbox(
     store: Store,
-    child: Child,
+    child: WorkerProcess,
     treebank: TreebankFile,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an untrusted file, which the child process reads; see `Child.run`.
+    """Store the trees and packed forests of an untrusted file, which the child process reads; see `WorkerProcess.run`.
 
     A store's first file is read twice, first for its words, so that it need not fit in memory. Raises the errors of
     `ingest_open`. If the rejections of a file exceed the limit, earlier trees may remain stored.
     """
-    how, settled = _agreed(store, None)
+    how, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:
-        with closing(child.run(wait, reading.words_apart, treebank, how, longest)) as found:
-            settled = _settled(store, how, next(found))
+        with closing(child.run(wait, reading.read_known_words_in_sandbox, treebank, how, longest)) as found:
+            settled = _fix_known_words(store, how, next(found))
             # The second `next` lets the child finish normally.
             next(found, None)
-    with closing(child.run(wait, reading.read_apart, treebank, how, longest, settled)) as messages:
+    with closing(child.run(wait, reading.read_in_sandbox, treebank, how, longest, settled)) as messages:
         begun = next(messages)
-        assert isinstance(begun, Beginning)
-        batch = Batch(store, corpus, begun.origin, begun.format, treebank.limits)
+        assert isinstance(begun, InputHeader)
+        batch = IngestBatch(store, corpus, begun.origin, begun.format, treebank.limits)
         return store_chunks(batch, begun, cast("Generator[ValidatedChunk, None, None]", messages), report)
 
 
-def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
+def _check_transformations(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
     """Return a store's transformations and its known words, None before its first trees.
 
     Raises `WrongKindError` if the store does not take trees, `UsageError` if its transformations differ from `how`.
     """
-    check_takes(store, PARSES)
-    before = treebank_of(store)
+    check_input_kind(store, PARSES)
+    before = read_treebank(store)
     if before is None:
         return how or Transformations(), None
     _check_settled(store, before, how or before.how)
     return before.how, before.vocabulary
 
 
-def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
+def _fix_known_words(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
     """Fix the known words of a store, unless they are fixed already, and return the fixed words.
 
     Raises `UsageError` if other transformations are fixed.
     """
-    settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": sorted(known)}))
+    settled = _decoded(store.fix_treebank({"transformations": asdict(how), "known": sorted(known)}))
     _check_settled(store, settled, how)
     return settled.vocabulary
 

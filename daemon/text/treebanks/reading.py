@@ -1,6 +1,6 @@
 """Treebank reader: turns a file of trees into chunks of validated sentences, without access to the store.
 
-An untrusted file can therefore be read in a child process (`read_apart`), which can be killed.
+An untrusted file can therefore be read in a child process (`read_in_sandbox`), which can be killed.
 
 A tree is on one line, or on several indented lines, as treebanks are printed. It begins at a line that begins with a
 bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
@@ -20,32 +20,32 @@ from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import TREES, check_lines
-from hierogram.daemon.text.lines import LINES_A_CHUNK, LineFile, open_lines
-from hierogram.daemon.text.reading import REPEATS_APART, Beginning, ValidatedChunk
+from hierogram.daemon.text.lines import LINES_PER_CHUNK, LineFile, open_lines
+from hierogram.daemon.text.reading import REPEATS_IN_MEMORY, InputHeader, ValidatedChunk
 from hierogram.daemon.text.rejections import (
     DEFAULT_LIMITS,
     LINE_TOO_LONG,
     MALFORMED_TREE,
     MAX_LINE_BYTES,
     TOO_LONG,
-    Limits,
+    InputLimits,
     RejectionError,
-    shown,
+    quote_bytes,
 )
-from hierogram.daemon.text.treebanks.forests import cleaned_forest, is_forest, packed, read_forest, transformed_forest
+from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, pack_trees, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.transformations import (
     KnownWords,
     Transformations,
-    cleaned,
-    transformed,
-    vocabulary_of,
+    clean_tree,
+    find_known_words,
+    transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, decoded, read_tree
-from hierogram.daemon.text.validation import Repeats, reject
+from hierogram.daemon.text.treebanks.trees import Tree, decode_text, read_tree
+from hierogram.daemon.text.validation import DuplicateCounter, reject
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
-from hierogram.storage.child import SignOfLife
 from hierogram.storage.records import NewPairs, RejectedLine, in_runs
+from hierogram.storage.worker_process import KeepAlive
 
 
 class TreeText(NamedTuple):
@@ -85,7 +85,7 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
             if limit is not None and len(trees) >= limit:
                 break
             try:
-                trees.append(read_tree(decoded(text.content)))
+                trees.append(read_tree(decode_text(text.content)))
             except RejectionError as rejection:
                 raise InputError(f"{file.name}, line {text.line}: {rejection.message}") from rejection
     return trees
@@ -136,7 +136,7 @@ def candidates(listed: TreeText) -> list[TreeText]:
         if not text.content.startswith(b"("):
             raise RejectionError(
                 MALFORMED_TREE,
-                f"line {text.line}: expected a tree or its log-probability, got {shown(text.content)}",
+                f"line {text.line}: expected a tree or its log-probability, got {quote_bytes(text.content)}",
             )
     if not trees:
         raise RejectionError(MALFORMED_TREE, "the list has no trees")
@@ -167,7 +167,7 @@ class TreebankFile(NamedTuple):
 
     path: str
     lists: bool = False
-    limits: Limits = DEFAULT_LIMITS
+    limits: InputLimits = DEFAULT_LIMITS
     within: str | None = None
 
     @property
@@ -194,8 +194,8 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
         yield OpenTreebank(treebank, file, chain(first, chunks))
 
 
-def words_apart(
-    alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int
+def read_known_words_in_sandbox(
+    alive: KeepAlive, treebank: TreebankFile, how: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
     """Yield the known words of a store whose first trees are in this file; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
@@ -211,19 +211,19 @@ def words_apart(
                 else:
                     rejected[text.reason] += 1
 
-        known = vocabulary_of(words(), how.rare).known
+        known = find_known_words(words(), how.rare).known
         treebank.limits.check_rejected(opened.file.name, lines, rejected)
         yield known
 
 
-def read_apart(
-    alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
-) -> Iterator[Beginning | ValidatedChunk]:
+def read_in_sandbox(
+    alive: KeepAlive, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
+) -> Iterator[InputHeader | ValidatedChunk]:
     """Yield the beginning of a file of trees, then its validated chunks; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
-        yield Beginning(opened.file.name, treebank.format, opened.file.size)
+        yield InputHeader(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, how, max_tokens)
-        yield from chunks(read, vocabulary, Repeats(REPEATS_APART), lambda: opened.file.bytes_read)
+        yield from chunks(read, vocabulary, DuplicateCounter(REPEATS_IN_MEMORY), lambda: opened.file.bytes_read)
 
 
 def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> Iterator[ParsedSentence | RejectedLine]:
@@ -249,15 +249,15 @@ def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> It
 def chunks(
     read: Iterator[ParsedSentence | RejectedLine],
     vocabulary: KnownWords,
-    repeats: Repeats,
+    repeats: DuplicateCounter,
     bytes_read: Callable[[], int],
 ) -> Iterator[ValidatedChunk]:
     """Yield validated chunks, one per transaction; at least one."""
     try:
         first = True
-        while (texts := list(islice(read, LINES_A_CHUNK))) or first:
+        while (texts := list(islice(read, LINES_PER_CHUNK))) or first:
             parsed = [text for text in texts if isinstance(text, ParsedSentence)]
-            words = [vocabulary.in_words(text.parse.words) for text in parsed]
+            words = [vocabulary.to_words(text.parse.words) for text in parsed]
             sources = [" ".join(known) for known in words]
             targets = [write_parse(Parse(known, text.parse.nodes)) for known, text in zip(words, parsed, strict=True)]
             alignments = [""] * len(parsed)
@@ -284,12 +284,12 @@ def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
     Raises `RejectionError` if the text is malformed.
     """
     if not lists and is_forest(text.content):
-        return transformed_forest(cleaned_forest(read_forest(text.content), how))
+        return transform_forest(clean_forest(read_forest(text.content), how))
     trees: list[Tree] = []
     for one in candidates(text) if lists else [text]:
         try:
-            trees.append(transformed(cleaned(read_tree(decoded(one.content)), how), how))
+            trees.append(transform_tree(clean_tree(read_tree(decode_text(one.content)), how), how))
         except RejectionError as rejection:
             where = f"line {one.line}, tree {len(trees) + 1} of the list: " if lists else ""
             raise RejectionError(rejection.reason, where + rejection.message) from rejection
-    return packed(trees)
+    return pack_trees(trees)

@@ -12,14 +12,14 @@ from typing import Annotated
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.rejections import EMPTY_SIDE, MALFORMED_TREE, RejectionError
-from hierogram.daemon.text.treebanks.trees import Node, Tree, rewritten, with_words, words_of
+from hierogram.daemon.text.treebanks.trees import Node, Tree, list_words, rewrite_tree, with_words
 from hierogram.storage.options import Option
 
 UNKNOWN = "UNK"
 
 _ENDINGS = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
-_SHORTEST_WITH_ENDING = 5
-_SHORTEST_PLURAL = 3
+_MIN_WITH_ENDING_LENGTH = 5
+_MIN_PLURAL_LENGTH = 3
 
 
 def word_class(word: str, position: int, known: Container[str]) -> str:
@@ -48,14 +48,14 @@ def word_class(word: str, position: int, known: Container[str]) -> str:
 
 
 def _ending(word: str, plural_only: bool) -> str:
-    if word.endswith("s") and len(word) >= _SHORTEST_PLURAL:
+    if word.endswith("s") and len(word) >= _MIN_PLURAL_LENGTH:
         return "" if word[-2] in "siu" else "-s"
-    if plural_only or len(word) < _SHORTEST_WITH_ENDING:
+    if plural_only or len(word) < _MIN_WITH_ENDING_LENGTH:
         return ""
     return next((f"-{ending}" for ending in _ENDINGS if word.endswith(ending)), "")
 
 
-def coarser(found: str) -> str | None:
+def coarser_class(found: str) -> str | None:
     """Return the class without its last feature. None for the class of all unknown words."""
     return found.rpartition("-")[0] or None
 
@@ -70,16 +70,16 @@ class KnownWords:
         """Return the word if it is known, else its class."""
         return word if word in self.known else word_class(word, position, self.known)
 
-    def in_words(self, words: Sequence[str]) -> list[str]:
+    def to_words(self, words: Sequence[str]) -> list[str]:
         """Replace the unknown words of a sentence by their classes."""
         return [self.of(word, position) for position, word in enumerate(words)]
 
     def in_tree(self, tree: Tree) -> Tree:
         """Replace the unknown words of a tree by their classes."""
-        return with_words(tree, self.in_words(words_of(tree)))
+        return with_words(tree, self.to_words(list_words(tree)))
 
 
-def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
+def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
     """Return the words that occur more than `rare` times in the sentences."""
     counts = Counter(word for words in sentences for word in words)
     return KnownWords(frozenset(word for word, count in counts.items() if count > rare))
@@ -117,7 +117,7 @@ class Transformations:
             raise UsageError(f"rare must be a count, or 0 for none, got {self.rare}")
 
 
-def cleaned(tree: Tree, how: Transformations) -> Tree:
+def clean_tree(tree: Tree, how: Transformations) -> Tree:
     """Return the tree as it is scored: without the elements that the transformations remove, under the root label.
 
     Raises `RejectionError` if no word remains, or a label contains a mark of the transformations.
@@ -127,14 +127,14 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
         if not children or (label == EMPTY_ELEMENT):
             return []
         label = plain_label(label)
-        refuse_marks(label, how)
+        check_label(label, how)
         if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
             return children
         return [Tree(label, tuple(children))]
 
     # The root label replaces a missing outermost label, `( (S …))`.
     inner = tree.children if tree.label in ("", how.root) else (tree,)
-    found = rewritten(Tree("", inner), lambda label, children: clean(label, children) if label else children)
+    found = rewrite_tree(Tree("", inner), lambda label, children: clean(label, children) if label else children)
     if not found:
         raise RejectionError(EMPTY_SIDE, "the tree has no words")
     if any(isinstance(node, str) for node in found):
@@ -142,7 +142,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
     return Tree(how.root, tuple(found))
 
 
-def transformed(tree: Tree, how: Transformations) -> Tree:
+def transform_tree(tree: Tree, how: Transformations) -> Tree:
     """Transform a cleaned tree for grammar learning: unary chains and binarization. Words do not change."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
@@ -154,13 +154,13 @@ def transformed(tree: Tree, how: Transformations) -> Tree:
             children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
 
-    [found] = rewritten(tree, change)
+    [found] = rewrite_tree(tree, change)
     assert isinstance(found, Tree)
     return found
 
 
-def restored(tree: Tree, how: Transformations) -> Tree:
-    """Invert `transformed` and return the cleaned tree."""
+def restore_tree(tree: Tree, how: Transformations) -> Tree:
+    """Invert `transform_tree` and return the cleaned tree."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
@@ -170,7 +170,7 @@ def restored(tree: Tree, how: Transformations) -> Tree:
             children = [Tree(name, tuple(children))]
         return children
 
-    [found] = rewritten(tree, restore)
+    [found] = rewrite_tree(tree, restore)
     assert isinstance(found, Tree)
     return found
 
@@ -192,7 +192,7 @@ def intermediate(label: str) -> str:
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
-def refuse_marks(label: str, how: Transformations) -> None:
+def check_label(label: str, how: Transformations) -> None:
     """Raise `RejectionError` if a label is missing, or is reserved by transformations or notation."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")

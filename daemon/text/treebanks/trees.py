@@ -54,7 +54,7 @@ class Tree:
 Node = Tree | str
 
 
-def words_of(tree: Tree) -> list[str]:
+def list_words(tree: Tree) -> list[str]:
     """Return the words of the tree, from left to right."""
     return [node for node in preorder(tree) if isinstance(node, str)]
 
@@ -71,12 +71,12 @@ def preorder(tree: Tree) -> Iterator[Node]:
 
 def with_words(tree: Tree, words: Iterable[str]) -> Tree:
     """Return the tree with its words replaced, from left to right."""
-    [found] = rewritten(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
+    [found] = rewrite_tree(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
     assert isinstance(found, Tree)
     return found
 
 
-def rewritten(
+def rewrite_tree(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
     """Rewrite every node bottom-up with `rewrite`, and return the nodes that replace the tree.
@@ -145,7 +145,7 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     return whole
 
 
-def decoded(content: bytes) -> str:
+def decode_text(content: bytes) -> str:
     """Decode the text of a tree. Raises `RejectionError` if it is too long or contains invalid bytes."""
     if len(content) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the tree exceeds {MAX_LINE_BYTES} bytes")

@@ -9,19 +9,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.pool import WorkPool
-from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
 
-MOST_PAIRS = 100
-MOST_LETTERS = 10_000
-_MOST_BYTES = 1 << 23
+MAX_PAIRS = 100
+MAX_LETTERS = 10_000
+_MAX_BYTES = 1 << 23
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "The aligner has not seen any pairs yet, or the store is monolingual."},
@@ -31,7 +31,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
     504: {"description": "The request takes too long. Send fewer pairs."},
 }
 
-_Text = Annotated[str, Field(max_length=MOST_LETTERS)]
+_Text = Annotated[str, Field(max_length=MAX_LETTERS)]
 
 
 class PairToAlign(BaseModel):
@@ -48,7 +48,7 @@ class AlignBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    pairs: list[PairToAlign] = Field(max_length=MOST_PAIRS)
+    pairs: list[PairToAlign] = Field(max_length=MAX_PAIRS)
     tokenized: bool = Field(
         default=False, description="Whether the texts are already tokenized, with tokens separated by spaces."
     )
@@ -107,7 +107,7 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["aligning"])
 
     def work(body: AlignBody) -> bytes:
-        from hierogram.daemon.learning.alignment.answering import as_plain
+        from hierogram.daemon.learning.alignment.text_aligner import as_plain
 
         aligner = service.opened.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
@@ -121,15 +121,15 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
     async def align(request: Request) -> Response:
         """Align pairs with the counts that the store's aligner has learned so far. Nothing is stored."""
-        body = await read_json(request, AlignBody, _MOST_BYTES)
+        body = await read_json(request, AlignBody, _MAX_BYTES)
         return Response(await pool.run(lambda: work(body), request), media_type=JSON)
 
     return router
 
 
-_MOST_LINKS = 1_000
-_MOST_WORDS = 1 << 15
-_MOST_LINK_BYTES = 1 << 20
+_MAX_LINKS = 1_000
+_MAX_WORDS = 1 << 15
+_MAX_LINK_BYTES = 1 << 20
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 _LATER: dict[int | str, dict[str, object]] = {
     202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}
@@ -139,10 +139,10 @@ _LATER: dict[int | str, dict[str, object]] = {
 # JSON does not distinguish 1.0 from the integer 1.
 _Position = Annotated[
     int,
-    Field(ge=0, lt=_MOST_WORDS),
+    Field(ge=0, lt=_MAX_WORDS),
     BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
 ]
-_Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_length=2)]], Field(max_length=_MOST_LINKS)]
+_Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_length=2)]], Field(max_length=_MAX_LINKS)]
 
 
 class LinksBody(BaseModel):
@@ -184,8 +184,8 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         pair = store.find_pair(pair_id)
         if pair is None:
-            raise no_pair(pair_id)
-        own = InWords(store.settings().bpe_merges).pair(pair.source, pair.target)
+            raise unknown_pair(pair_id)
+        own = WordView(store.settings().bpe_merges).pair(pair.source, pair.target)
         try:
             done = service.correct(pair_id, own.of_tokens(known), origin)
         except HumanLinksError as error:
@@ -194,7 +194,7 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
             problem = f"pair {pair_id}: {error}: words are counted from 0"
             raise ProblemError(HTTPStatus.CONFLICT, problem) from error
         if done is None:
-            raise no_pair(pair_id)
+            raise unknown_pair(pair_id)
         return done
 
     @router.get("", responses=_MISSING)
@@ -202,8 +202,8 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
         """Return a pair's alignment and the corrections of its links."""
         pair = store.find_pair(pair_id)
         if pair is None:
-            raise no_pair(pair_id)
-        own = InWords(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
+            raise unknown_pair(pair_id)
+        own = WordView(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
         known = own.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
@@ -228,7 +228,7 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
     )
     async def put(request: Request, pair_id: PairId) -> Response:
         """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
-        body = await read_json(request, LinksBody, _MOST_LINK_BYTES)
+        body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
         done = await threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))

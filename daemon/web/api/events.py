@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from hierogram.daemon.web.protocol.bodies import LARGEST_ID
+from hierogram.daemon.web.protocol.bodies import MAX_ID
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.threads import Downloads
@@ -24,7 +24,7 @@ from hierogram.storage.records.operations import Event, EventKind, EventPage
 STREAM = "text/event-stream"
 
 _MOST = 1_000
-_MOST_STREAMS = 20
+_MAX_STREAMS = 20
 _A_LOOK = 200
 _LOOK_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 15
@@ -59,7 +59,7 @@ def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bo
             int | None,
             Query(
                 ge=0,
-                le=LARGEST_ID,
+                le=MAX_ID,
                 description="Return events after this number. By default, start with the oldest stored event.",
             ),
         ] = None,
@@ -131,8 +131,8 @@ class _Streams:
 
         Raises `ProblemError` if too many are open.
         """
-        if self._open >= _MOST_STREAMS:
-            raise try_later(f"too many open event streams, the limit is {_MOST_STREAMS}", _RETRY_SECONDS)
+        if self._open >= _MAX_STREAMS:
+            raise try_later(f"too many open event streams, the limit is {_MAX_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
         self._open += 1
         try:

@@ -10,14 +10,14 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.shared_options import RuleQuery
-from hierogram.daemon.text.segments import InWords, words_of_span
+from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.options import Declared
+from hierogram.storage.options import OptionField
 from hierogram.storage.records import PairRecord
 
 SVG = "image/svg+xml"
@@ -27,7 +27,7 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Cursor pattern: uses, source and target of the last rule of a page."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
-_OF_RULES = Declared.of(RuleQuery)
+_OF_RULES = OptionField.of(RuleQuery)
 
 SourceSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["source"].constraints())]
 TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constraints())]
@@ -109,7 +109,7 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
         found, _ = service.opened.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
-        view = InWords(store.settings().bpe_merges)
+        view = WordView(store.settings().bpe_merges)
         shown = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in found[:limit]]
         page = [RuleAnswer.model_validate(rule) for rule in shown]
         following = None
@@ -125,9 +125,9 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
         """Return a stored pair. Subwords are joined to words."""
         found = store.find_pair(pair_id)
         if found is None:
-            raise no_pair(pair_id)
-        view = InWords(store.settings().bpe_merges)
-        if not view.joins:
+            raise unknown_pair(pair_id)
+        view = WordView(store.settings().bpe_merges)
+        if not view.merges:
             return found
         own = view.pair(found.source, found.target, found.alignment)
         return replace(found, source=own.source, target=own.target, alignment=own.alignment)
@@ -160,7 +160,7 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
 
         def left() -> bool:
             if pair_id not in service.withdraw([pair_id]):
-                raise no_pair(pair_id)
+                raise unknown_pair(pair_id)
             return store.find_pair(pair_id) is None
 
         return Response(status_code=HTTPStatus.NO_CONTENT if await threads.change(left) else HTTPStatus.ACCEPTED)
@@ -169,25 +169,25 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
 
 
 def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
-    from hierogram.daemon.learning.derivations import derivation_of
+    from hierogram.daemon.learning.derivations import read_derivation
 
     rows = service.store.pairs_by_id([pair_id])
     if not rows:
-        raise no_pair(pair_id)
+        raise unknown_pair(pair_id)
     [row] = rows
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
     settings = service.opened.settings()
-    uses, view = derivation_of(row, settings), InWords(settings.bpe_merges)
-    if view.joins:
+    uses, view = read_derivation(row, settings), WordView(settings.bpe_merges)
+    if view.merges:
         own = view.pair(row.source, row.target)
         uses = [
             replace(
                 use,
                 source=view.side(use.source),
                 target=view.side(use.target),
-                source_span=words_of_span(own.source_places, use.source_span),
-                target_span=words_of_span(own.target_places, use.target_span),
+                source_span=find_word_span(own.source_places, use.source_span),
+                target_span=find_word_span(own.target_places, use.target_span),
             )
             for use in uses
         ]

@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exports.schedule import JobStatus, list_jobs
 from hierogram.daemon.memory import resident_bytes
-from hierogram.daemon.serving.health import Condition, Lag, SpoolCondition
+from hierogram.daemon.serving.health import DaemonStatus, Lag, SpoolStatus
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.exceptions import StoreError
@@ -74,10 +74,10 @@ class RequestMetrics:
         self._lines.labels("rejected").inc(totals.rejected)
 
 
-class _Present(Collector):
+class _CurrentMetrics(Collector):
     """Collector of current metrics of the daemon, its store and its export jobs."""
 
-    def __init__(self, condition: Condition, status: StoreStatus | None, jobs: Sequence[JobStatus]) -> None:
+    def __init__(self, condition: DaemonStatus, status: StoreStatus | None, jobs: Sequence[JobStatus]) -> None:
         self._condition = condition
         self._status = status
         self._jobs = jobs
@@ -189,7 +189,7 @@ class StatusAnswer(BaseModel):
     log_likelihood: float | None
     loops: tuple[LoopHealth, ...]
     lag: Lag
-    spool: SpoolCondition
+    spool: SpoolStatus
     memory_bytes: int | None = Field(description="Resident memory of the daemon process, or null if unknown.")
     store: StoreStatus | None = Field(description="Status of the store, or null if it does not respond.")
     exports: tuple[JobStatus, ...] = Field(description="Scheduled export jobs.")
@@ -206,18 +206,18 @@ class HealthAnswer(BaseModel):
 _STORE_SECONDS = 10.0
 
 
-def _standing_loops(condition: Condition) -> list[str]:
+def _failed_loops(condition: DaemonStatus) -> list[str]:
     return [
         f"the loop {loop.name} has not responded for {loop.age:.0f} s ({loop.error or 'no known error'})"
         for loop in condition.loops
-        if not loop.turns
+        if not loop.running
     ]
 
 
 _Answer = TypeVar("_Answer")
 
 
-def shared(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
+def coalesced(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
     """Wrap an async function so that concurrent callers share a result computed after each of them called.
 
     The wrapper raises the errors of the function.
@@ -247,7 +247,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     def read_store() -> tuple[StoreStatus, list[JobStatus]]:
         return service.opened.status(), list_jobs(service.store)
 
-    async def look() -> tuple[Condition, StoreStatus | None, Sequence[JobStatus], str | None]:
+    async def look() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
         """Return the daemon's condition, the store's status, its export jobs, and the reason if the store does not
         answer.
         """
@@ -257,7 +257,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
                 found = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
             except StoreError as error:
                 fault = str(error)
-        condition = service.condition()
+        condition = service.status()
         if found is None:
             return condition, None, (), fault
         status, jobs = found
@@ -266,10 +266,10 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     async def render() -> bytes:
         condition, store, jobs, _ = await look()
         present = CollectorRegistry()
-        present.register(_Present(condition, store, jobs))
+        present.register(_CurrentMetrics(condition, store, jobs))
         return generate_latest(present) + generate_latest(metrics.registry)
 
-    shared_look, shared_metrics = shared(look), shared(render)
+    shared_look, shared_metrics = coalesced(look), coalesced(render)
 
     def said(reasons: list[str]) -> Response:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
@@ -278,7 +278,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     @router.get("/healthz", response_model=HealthAnswer, responses=answers)
     async def healthz() -> Response:
         """Liveness check: all loops respond."""
-        return said(_standing_loops(service.condition()))
+        return said(_failed_loops(service.status()))
 
     @router.get("/readyz", response_model=HealthAnswer, responses=answers)
     async def readyz() -> Response:
@@ -287,7 +287,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         Loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
         """
         condition, _, _, fault = await shared_look()
-        reasons = _standing_loops(condition)
+        reasons = _failed_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
         if condition.lag.pairs > configuration.max_lag:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hierogram.daemon.learning.derivations import own_words
-from hierogram.daemon.web.pages.rendering import ShownWord, colour_of, direction, links_of, short, visible, width
+from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, links_of, truncate, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
 
@@ -17,10 +17,10 @@ _GAP = 20.0
 _STEP = 42.0
 _MARGIN = 24.0
 _WORD_HEIGHT = 22.0
-_LONGEST_WORD = 28
+_MAX_WORD_LENGTH = 28
 _CELL, _SMALL_CELL = 20.0, 12.0
 _MANY_WORDS = 60
-_LONGEST_LABEL = 18
+_MAX_LABEL_LENGTH = 18
 
 
 Point = tuple[float, float]
@@ -62,7 +62,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
             for use, level in zip(uses, levels, strict=True)
         ]
         for number, (use, (x, y)) in enumerate(zip(uses, spots, strict=True), 1):
-            nodes.append((x, y, number, colour_of(number), f"{use.source} ||| {use.target}"))
+            nodes.append((x, y, number, color_number(number), f"{use.source} ||| {use.target}"))
             ends = [spots[child] for child in use.children]
             ends += [(centres[side][n], foot) for n in own_words(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
@@ -70,7 +70,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
         "width": round(whole),
         "height": round(height),
         "words": [
-            (x, feet[side], short(visible(word.text), _LONGEST_WORD), word)
+            (x, feet[side], truncate(visible(word.text), _MAX_WORD_LENGTH), word)
             for side, words in sides.items()
             for word, x in zip(words, centres[side], strict=True)
         ],
@@ -94,7 +94,9 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
 
     Source words label the `rows`, target words the `columns`. The cells begin at `left` and `top`.
     """
-    rows, columns = ([short(visible(word.text), _LONGEST_LABEL) for word in sides[side]] for side in (SOURCE, TARGET))
+    rows, columns = (
+        [truncate(visible(word.text), _MAX_LABEL_LENGTH) for word in sides[side]] for side in (SOURCE, TARGET)
+    )
     cell = _SMALL_CELL if max(len(rows), len(columns)) > _MANY_WORDS else _CELL
     size = min(cell - 2.0, 13.0)
     left = max(map(width, rows), default=0.0) * size + 14.0
@@ -114,7 +116,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
                 top + use.source_span[0] * cell,
                 (use.target_span[1] - use.target_span[0]) * cell,
                 (use.source_span[1] - use.source_span[0]) * cell,
-                colour_of(number),
+                color_number(number),
             )
             for number, use in enumerate(uses, 1)
         ],
@@ -126,7 +128,7 @@ def _along(words: Sequence[ShownWord]) -> list[Point]:
     places = []
     end = 0.0
     for word in words:
-        wide = width(short(visible(word.text), _LONGEST_WORD)) * _EM + _GAP
+        wide = width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
         places.append((end + wide / 2, end + wide))
         end += wide
     return places

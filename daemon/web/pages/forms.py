@@ -8,10 +8,10 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from hierogram.daemon.web.protocol.bodies import LARGEST_ID, check_content, whole
-from hierogram.daemon.web.protocol.problems import ProblemError, query_of
-from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, from_elsewhere
-from hierogram.storage.options import Declared, OptionError, check
+from hierogram.daemon.web.protocol.bodies import MAX_ID, check_content, read_body
+from hierogram.daemon.web.protocol.problems import ProblemError, parse_query
+from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, is_cross_site
+from hierogram.storage.options import OptionError, OptionField, check
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,7 +25,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 def texts(request: Request, *known: str) -> dict[str, str]:
     """Return the non-empty query values by name. Raises `ProblemError` if a name or value is invalid."""
-    given = query_of(request, dict.fromkeys(known, False))
+    given = parse_query(request, dict.fromkeys(known, False))
     for name, value in given:
         if "\0" in value or len(value) > _LONGEST:
             raise _wrong(name, f"must be a text of up to {_LONGEST:,} characters without NUL")
@@ -34,9 +34,9 @@ def texts(request: Request, *known: str) -> dict[str, str]:
 
 def options(request: Request, kind: type[Options], *more: str) -> tuple[Options, dict[str, str]]:
     """Return the options in the query and its other values. Raises `ProblemError` if a name or value is invalid."""
-    fields = Declared.of(kind)
+    fields = OptionField.of(kind)
     given = texts(request, *fields, *more)
-    values = {name: _typed(fields[name], value) for name, value in given.items() if name in fields}
+    values = {name: _convert(fields[name], value) for name, value in given.items() if name in fields}
     made = kind(**values)
     try:
         check(made)
@@ -45,23 +45,23 @@ def options(request: Request, kind: type[Options], *more: str) -> tuple[Options,
     return made, {name: value for name, value in given.items() if name not in fields}
 
 
-def _typed(field: Declared, text: str) -> Any:
+def _convert(field: OptionField, text: str) -> Any:
     kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
     if int not in kinds:
         return text
     number = whole_number(text)
     if number is None:
-        raise _wrong(field.name, f"must be a whole number from 0 to {LARGEST_ID:,}, got {text[:40]!r}")
+        raise _wrong(field.name, f"must be a whole number from 0 to {MAX_ID:,}, got {text[:40]!r}")
     return number
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a nonnegative integer. Returns None for other texts and for numbers above `LARGEST_ID`."""
+    """Parse a nonnegative integer. Returns None for other texts and for numbers above `MAX_ID`."""
     digits = text.strip().lstrip("0") or text.strip()[-1:]
     # Check the length first, because Python refuses to convert very long digit strings.
-    if not digits.isascii() or not digits.isdecimal() or len(digits) > len(str(LARGEST_ID)):
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > len(str(MAX_ID)):
         return None
-    return int(digits) if int(digits) <= LARGEST_ID else None
+    return int(digits) if int(digits) <= MAX_ID else None
 
 
 def _wrong(name: str, reason: str) -> ProblemError:
@@ -77,16 +77,16 @@ TOKEN = "form_token"
 async def form_values(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raises `ProblemError` if the body is not a form or is too large."""
     check_content(request, [_FORM], f"send the form as {_FORM}")
-    body = await whole(request, _LARGEST)
+    body = await read_body(request, _LARGEST)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 
 
-def ours(request: Request, sessions: Sessions, values: Mapping[str, str]) -> None:
+def check_form_token(request: Request, sessions: Sessions, values: Mapping[str, str]) -> None:
     """Check the CSRF token of a form.
 
     Raises `ProblemError` (403) if another site sent the form or the token is invalid.
     """
-    if from_elsewhere(request):
+    if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
-    if not sessions.form_is_ours(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
+    if not sessions.is_form_valid(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
         raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")

@@ -9,18 +9,18 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.text.segments import InWords
-from hierogram.daemon.web.pages.forms import form_values, ours, texts
-from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
+from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
+from hierogram.daemon.web.pages.rendering import PageContext, sentences, split_symbols
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.problems import ProblemError, no_pair
+from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.browsing.looking import find_pair, is_leaving, neighbours, uses_of
-from hierogram.storage.browsing.reader import Look
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
+from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair, is_withdrawal_pending
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.records import PairRecord
 
 
@@ -33,8 +33,8 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     def pair_page(request: Request, pair_id: PairId) -> Response:
         """Return the page of a pair."""
         texts(request)
-        with page.reader.look() as look:
-            content = _content(look, _found(look, pair_id))
+        with page.reader.read() as transaction:
+            content = _content(transaction, _found(transaction, pair_id))
         content["_may_leave"] = page.service is not None
         return page.answer(request, "pair", content)
 
@@ -43,8 +43,8 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
         """Return the form that withdraws a pair."""
         texts(request)
         _service(page)
-        with page.reader.look() as look:
-            pair, one = _found(look, pair_id), notation_of(look.settings().grammar).one
+        with page.reader.read() as transaction:
+            pair, one = _found(transaction, pair_id), find_notation(transaction.settings().grammar).one
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
         return page.html(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
@@ -52,20 +52,20 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         """Withdraw a pair."""
-        ours(request, page.sessions, await form_values(request))
+        check_form_token(request, page.sessions, await form_values(request))
         service = _service(page)
         if pair_id not in await threads.change(lambda: service.withdraw([pair_id])):
-            raise no_pair(pair_id)
+            raise unknown_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Return whether a pair has been withdrawn. Redirect to its page if no withdrawal was requested."""
-        with page.reader.look() as look:
-            still_there = is_leaving(look, pair_id)
+        with page.reader.read() as transaction:
+            still_there = is_withdrawal_pending(transaction, pair_id)
             if still_there is None:
-                return RedirectResponse(f"/pairs/{_found(look, pair_id).id}", HTTPStatus.SEE_OTHER)
-            one = notation_of(look.settings().grammar).one
+                return RedirectResponse(f"/pairs/{_found(transaction, pair_id).id}", HTTPStatus.SEE_OTHER)
+            one = find_notation(transaction.settings().grammar).one
         return page.html(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
 
     return router
@@ -79,22 +79,22 @@ def _service(page: PageContext) -> Service:
     return page.service
 
 
-def _found(look: Look, pair_id: int) -> PairRecord:
-    pair = find_pair(look, pair_id)
+def _found(transaction: ReadTransaction, pair_id: int) -> PairRecord:
+    pair = find_pair(transaction, pair_id)
     if pair is None:
-        one = notation_of(look.settings().grammar).one
+        one = find_notation(transaction.settings().grammar).one
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{one} {pair_id} not found")
     return pair
 
 
-def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
+def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
     # Import lazily: other pages do not need the compiler.
-    from hierogram.daemon.learning.derivations import derivation_of, expected_rules
+    from hierogram.daemon.learning.derivations import expected_rules, read_derivation
     from hierogram.daemon.web.pages.drawing import grid, picture
     from hierogram.storage.pairs.pairs import pairs_by_id
 
-    settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
+    settings = transaction.settings()
+    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
     own = view.pair(pair.source, pair.target if two_texts else "", alignment)
@@ -111,17 +111,17 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     }
     trouble = None
     try:
-        [row] = pairs_by_id(look.connection, [pair.id])
-        uses, expected = derivation_of(row, settings), expected_rules(row, settings)
+        [row] = pairs_by_id(transaction.connection, [pair.id])
+        uses, expected = read_derivation(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
     shown = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
-    stored = uses_of(look, {(use.source, use.target) for use in uses})
+    stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
-    before, after = neighbours(look, pair.id)
+    before, after = find_neighbors(transaction, pair.id)
     # The score is the log of the product of the rules' relative frequencies, if all rules are counted already.
     score = None
-    total = look.row("SELECT rule_tokens FROM store_state", shown=False)
+    total = transaction.row("SELECT rule_tokens FROM store_state", shown=False)
     if of_all and total and total[0] and all(count for _, count in of_all):
         score = sum(log(count / total[0]) for _, count in of_all)
     return {
@@ -138,7 +138,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
         "expected": expected,
         "trouble": trouble,
-        "sql": look.asked,
+        "sql": transaction.statements,
         "_one": notation.one,
         "_before": before,
         "_after": after,
@@ -146,5 +146,5 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "_two_texts": two_texts,
         "_picture": picture(shown, tokens, alignment),
         "_grid": grid(shown, tokens, alignment) if alignment else None,
-        "_symbols": lambda side: symbols_of(side, settings),
+        "_symbols": lambda side: split_symbols(side, settings),
     }  # fmt: skip

@@ -21,10 +21,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.segments import WITHIN, InWords
+from hierogram.daemon.text.segments import WITHIN, WordView
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, find_notation
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
@@ -112,7 +112,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "number": _number, "probability": _probability, "bits": _bits, "mean": _mean, "moment": _moment,
-        "percent": _percent, "zoned": show_time, "visible": visible, "short": short,
+        "percent": _percent, "zoned": show_time, "visible": visible, "short": truncate,
     }  # fmt: skip
     made.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
@@ -156,7 +156,7 @@ class PageContext:
         """Render a page as HTML."""
         path = request.url.path
         twin = address(f"{path.rstrip('/') or '/index'}{JSON_ENDING}", **dict(request.query_params))
-        entered = self.sessions.needed and self.sessions.good(request.cookies.get(COOKIE))
+        entered = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
         html = self._templates.get_template(f"{name}.html").render(
             content, here=name, site=self, twin=twin, entered=entered
         )
@@ -169,12 +169,12 @@ _PICTURES = 0x2400
 """First code point of the Unicode control pictures, which represent the first 32 control characters."""
 _UNSEEN = ("Cc", "Cs", "Cn")
 """Unicode categories of control characters, surrogates and unassigned code points."""
-_COLOURS = 6
+_COLORS = 6
 
 
-def colour_of(number: int) -> int:
+def color_number(number: int) -> int:
     """Return the color number, from 1, of an item number, from 1."""
-    return (number - 1) % _COLOURS + 1
+    return (number - 1) % _COLORS + 1
 
 
 class Symbol(NamedTuple):
@@ -188,9 +188,9 @@ class Symbol(NamedTuple):
     within: bool = False
 
     @property
-    def colour(self) -> int:
+    def color(self) -> int:
         """Color number, from 1."""
-        return colour_of(self.number or 1)
+        return color_number(self.number or 1)
 
 
 def direction(text: str) -> str:
@@ -213,11 +213,11 @@ def is_side(text: str) -> bool:
     return True
 
 
-def symbols_of(side: str, settings: Settings) -> list[Symbol]:
+def split_symbols(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule side, in words. Other texts, such as tree fragments, are one symbol."""
-    if FRAGMENTS in notation_of(settings.grammar).offers or not is_side(side):
+    if FRAGMENTS in find_notation(settings.grammar).offers or not is_side(side):
         return [Symbol(side)]
-    parts = InWords(settings.bpe_merges).symbols(parse_side(side))
+    parts = WordView(settings.bpe_merges).symbols(parse_side(side))
     return [
         Symbol("", part)
         if isinstance(part, int)
@@ -241,7 +241,7 @@ def visible(text: str) -> str:
     return "".join(picture(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
 
 
-def short(text: str, most: int = 40) -> str:
+def truncate(text: str, most: int = 40) -> str:
     """Truncate the text to `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts, whole_number
-from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.storage.browsing import looking, progress
+from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, split_symbols
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.storage.browsing import details, progress
 
-_RIVALS = 12
+_COMPETING_RULES = 12
 _LINES = 10
 
 
@@ -26,13 +26,13 @@ def rule_routes(page: PageContext) -> APIRouter:
         """Return the page of a rule."""
         given = texts(request, "source", "target", "after")
         source, target = given.get("source", ""), given.get("target", "")
-        with page.reader.look() as look:
-            settings = look.settings()
-            notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
-            found = looking.find_rule(look, source, target)
+        with page.reader.read() as transaction:
+            settings = transaction.settings()
+            notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+            found = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
             if found is not None:
-                history = looking.past_counts(look, found.id)
+                history = details.read_rule_history(transaction, found.id)
                 history.append({"day": "now", "expected_uses": found.expected_uses})
             content: dict[str, Any] = {
                 "source": source,
@@ -40,13 +40,13 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "rule": found,
                 "history": history,
                 "rivals": {
-                    SOURCE: looking.rivals(look, SOURCE, source, _RIVALS),
-                    TARGET: looking.rivals(look, TARGET, target, _RIVALS),
+                    SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
+                    TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
                 },
                 "two_sides": TWO_SIDES in notation.offers,
-                "not_counted": progress.not_counted(look),
-                "sql": look.asked,
-                "_symbols": lambda side: symbols_of(side, settings),
+                "uncounted_share": progress.uncounted_share(transaction),
+                "sql": transaction.statements,
+                "_symbols": lambda side: split_symbols(side, settings),
                 "_sides": (view.side(source), view.side(target)),
                 "_many": notation.many,
                 "_one": notation.one,
@@ -60,27 +60,27 @@ def rule_routes(page: PageContext) -> APIRouter:
     def pairs_of_rule(request: Request) -> Response:
         """Return pairs whose current derivation uses a rule."""
         # Import lazily: other pages do not need the compiler.
-        from hierogram.daemon.learning.derivations import Lines, concordance
+        from hierogram.daemon.learning.derivations import ConcordancePage, concordance
 
         given = texts(request, "source", "target", "after")
         source, target = given.get("source", ""), given.get("target", "")
-        with page.reader.look() as look:
-            settings = look.settings()
-            notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
-            found = looking.find_rule(look, source, target)
+        with page.reader.read() as transaction:
+            settings = transaction.settings()
+            notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+            found = details.find_rule(transaction, source, target)
             start = whole_number(given.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but only one with valid notation.
             rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
             if found or possible:
-                lines = concordance(look, (rule_id, source, target), start, _LINES)
+                lines = concordance(transaction, (rule_id, source, target), start, _LINES)
             else:
-                lines = Lines([], None, True, 0, 0)
+                lines = ConcordancePage([], None, True, 0, 0)
             pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in lines.lines}
             content = {
                 "source": source,
                 "target": target,
                 **lines._asdict(),
-                "sql": look.asked,
+                "sql": transaction.statements,
                 "_sentences": {
                     line.id: sentences(
                         *pairs[line.id][:3],
@@ -94,7 +94,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "_sides": (view.side(source), view.side(target)),
                 "_after": start,
                 "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
-                "_symbols": lambda side: symbols_of(side, settings),
+                "_symbols": lambda side: split_symbols(side, settings),
                 "_many": notation.many,
                 "_one": notation.one,
             }

@@ -9,31 +9,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.segments import InWords
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.web.pages.forms import options
-from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
-from hierogram.daemon.web.protocol.bodies import LARGEST_ID
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.daemon.web.pages.rendering import PageContext, address, split_symbols
+from hierogram.daemon.web.protocol.bodies import MAX_ID
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.browsing import progress, words
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import (
     MATCHES,
     ORDERS,
-    Answer,
+    PagePosition,
     Phrase,
-    Place,
     Query,
+    RulePage,
+    guess_side,
     known_labels,
-    likely_side,
-    occurs_on,
+    phrase_occurs,
     read_phrase,
     search,
 )
-from hierogram.storage.browsing.words import word_count
-from hierogram.storage.options import Declared
-from hierogram.storage.pairs.vocabulary import like_words
+from hierogram.storage.browsing.words import count_word
+from hierogram.storage.options import OptionField
+from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records import PART_MARK, Settings
 
 _EXAMPLES = 12
@@ -57,20 +57,20 @@ def search_routes(page: PageContext) -> APIRouter:
         query, given = options(request, Query, "q", "after")
         query = replace(query, limit=min(query.limit, _MOST))
         phrase = read_phrase(given.get("q", ""))
-        with page.reader.look() as look:
-            status = progress.store_status(look, page.reader.url)
-            settings = look.settings()
-            phrase = _in_tokens(look, phrase, settings)
-            notation = notation_of(settings.grammar)
+        with page.reader.read() as transaction:
+            status = progress.store_status(transaction, page.reader.url)
+            settings = transaction.settings()
+            phrase = _in_tokens(transaction, phrase, settings)
+            notation = find_notation(settings.grammar)
             content: dict[str, Any] = {
                 "typed": given.get("q", ""),
                 "asked": bool(phrase.words),
                 "query": asdict(query),
                 "store": {"rules_in_use": status.rules_in_use, "uses": status.rule_tokens, "pairs": status.pairs},
-                "corpora": progress.corpus_names(look),
-                "not_counted": progress.not_counted(look),
+                "corpora": progress.corpus_names(transaction),
+                "uncounted_share": progress.uncounted_share(transaction),
                 "two_sides": TWO_SIDES in notation.offers,
-                "_values": {name: field.option.values for name, field in Declared.of(Query).items()},
+                "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
                 "_orders": ORDERS,
                 "_matches": MATCHES,
                 "_one": notation.one,
@@ -78,36 +78,36 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                view = InWords(settings.bpe_merges)
+                view = WordView(settings.bpe_merges)
                 divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
-                    query = replace(query, side=likely_side(look, divided))
-                found = search(look, divided[query.side], query, _read_place(given.get("after")))
-                content |= _results(look, request, found, phrase, divided, query) | {
+                    query = replace(query, side=guess_side(transaction, divided))
+                found = search(transaction, divided[query.side], query, _read_place(given.get("after")))
+                content |= _results(transaction, request, found, phrase, divided, query) | {
                     "query": asdict(query),
-                    "_symbols": lambda side: symbols_of(side, settings),
+                    "_symbols": lambda side: split_symbols(side, settings),
                 }
             else:
-                content |= _beginning(look) | {"rules": []}
-            content["sql"] = look.asked
+                content |= _beginning(transaction) | {"rules": []}
+            content["sql"] = transaction.statements
         return page.answer(request, "search", content)
 
     return router
 
 
-def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
+def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings) -> Phrase:
     """Replace words that no pair contains by their tokens, if the store tokenizes text."""
     if not settings.tokenize:
         return phrase
     try:
-        texts = pipeline_of(settings).to_words()
+        texts = make_pipeline(settings).to_words()
     except UsageError:
         # The tokenizer's package may be missing where a store is only browsed.
         return phrase
-    view = InWords(settings.bpe_merges)
+    view = WordView(settings.bpe_merges)
 
     def known(side: str, words: Sequence[str]) -> bool:
-        return occurs_on(look, side, _divided(Phrase(tuple(words)), view, side == TARGET))
+        return phrase_occurs(transaction, side, _divided(Phrase(tuple(words)), view, side == TARGET))
 
     def tokens_of(word: str) -> Sequence[str]:
         if not any(known(side, [word]) for side in (SOURCE, TARGET)):
@@ -119,18 +119,23 @@ def _in_tokens(look: Look, phrase: Phrase, settings: Settings) -> Phrase:
     return Phrase(tuple(part for word in phrase.parts for part in ([None] if word is None else tokens_of(word))))
 
 
-def _divided(phrase: Phrase, view: InWords, side: int) -> Phrase:
+def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
     """Split the words of a phrase into the subwords of a side's rules."""
     lots = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
     return Phrase(tuple(part for some in lots for part in some))
 
 
 def _results(
-    look: Look, request: Request, found: Answer, phrase: Phrase, divided: Mapping[str, Phrase], query: Query
+    transaction: ReadTransaction,
+    request: Request,
+    found: RulePage,
+    phrase: Phrase,
+    divided: Mapping[str, Phrase],
+    query: Query,
 ) -> dict[str, Any]:
     side = query.side
-    settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
+    settings = transaction.settings()
+    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     here = {name: value for name, value in request.query_params.items() if name != "after"}
@@ -143,11 +148,11 @@ def _results(
     readings = [view.line(reading.typed()) for reading in found.readings]
     # The word itself, or else the most likely similar word.
     words = [*([] if missing or found.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
-    if words and not word_count(look, vocabulary, words[0]):
+    if words and not count_word(transaction, vocabulary, words[0]):
         words = words[1:]
-    like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
+    like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
     if not found.rules and not missing and phrase.is_word and not found.labels:
-        like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in phrase.words}
+        like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in phrase.words}
     return {
         "rules": found.rules,
         "after": after,
@@ -161,7 +166,7 @@ def _results(
         "_instead": lambda word, one: address("/search", **here | {"q": phrase.with_word(word, one).typed()}),
         "_reading": lambda reading: address("/search", **here | {"q": reading}),
         "_exact": found.exact,
-        "_on_other_side": TWO_SIDES in notation.offers and occurs_on(look, other, divided[other]),
+        "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, divided[other]),
         "_other": address("/search", **here | {"side": other}),
         "_next": address("/search", **here | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,
@@ -169,29 +174,29 @@ def _results(
     }
 
 
-def _beginning(look: Look) -> dict[str, Any]:
-    frequent = {side: words.common_words(look, side, _EXAMPLES) for side in (SOURCE, TARGET)}
-    telling = words.telling_words(look, _EXAMPLES) if any(frequent.values()) else {}
-    trees = FRAGMENTS in notation_of(look.settings().grammar).offers
+def _beginning(transaction: ReadTransaction) -> dict[str, Any]:
+    frequent = {side: words.common_words(transaction, side, _EXAMPLES) for side in (SOURCE, TARGET)}
+    telling = words.characteristic_words(transaction, _EXAMPLES) if any(frequent.values()) else {}
+    trees = FRAGMENTS in find_notation(transaction.settings().grammar).offers
     return {
         "common_words": frequent,
-        "telling_words": {side: telling.get(side, []) for side in (SOURCE, TARGET)},
-        "known_labels": known_labels(look)[:_LABELS] if trees else [],
+        "characteristic_words": {side: telling.get(side, []) for side in (SOURCE, TARGET)},
+        "known_labels": known_labels(transaction)[:_LABELS] if trees else [],
     }
 
 
-def _write_place(place: Place | None) -> str | None:
+def _write_place(place: PagePosition | None) -> str | None:
     if place is None:
         return None
     return f"{round(place.uses * ONE_USE)}.{place.id}.{_NEAR if place.near else _EXACT}.{place.probability.hex()}"
 
 
-def _read_place(text: str | None) -> Place | None:
+def _read_place(text: str | None) -> PagePosition | None:
     """Parse the cursor of the previous page. Returns None if it is invalid."""
     try:
         uses, rule, tier, probability = (text or "").split(".", 3)
-        place = Place(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
+        place = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
     except (ValueError, OverflowError):
         return None
     sensible = place.probability == place.probability and abs(place.probability) != float("inf")
-    return place if sensible and max(abs(place.uses), abs(place.id)) <= LARGEST_ID else None
+    return place if sensible and max(abs(place.uses), abs(place.id)) <= MAX_ID else None

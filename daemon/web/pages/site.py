@@ -8,20 +8,20 @@ from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.web.pages.asking import asking_routes
-from hierogram.daemon.web.pages.forms import form_values, ours, texts
-from hierogram.daemon.web.pages.now import now_routes
+from hierogram.daemon.web.pages.activity import activity_routes
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
 from hierogram.daemon.web.pages.pairs import pair_routes
 from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
+from hierogram.daemon.web.pages.sql import sql_routes
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.context import Service, WebContext
-from hierogram.daemon.web.protocol.problems import ProblemError, answer, answer_problems
-from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, from_elsewhere
+from hierogram.daemon.web.protocol.problems import ProblemError, install_problem_handlers, problem_response
+from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import SqlRunner
 
 _TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _FOREVER = "public, max-age=31536000, immutable"
@@ -32,29 +32,29 @@ def build_pages(
     sessions: Sessions,
     configuration: HttpConfiguration,
     service: Service | None = None,
-    asker: Asker | None = None,
+    sql_runner: SqlRunner | None = None,
     lifespan: Any = None,
     context: WebContext | None = None,
 ) -> FastAPI:
     """Return the application with the pages of a store; with a service, pairs can also be withdrawn.
 
-    The SQL page requires `asker`; pages of extensions require the `context` of a daemon.
+    The SQL page requires `sql_runner`; pages of extensions require the `context` of a daemon.
     """
     threads = context.threads if context else Threads()
-    page = PageContext(reader, sessions, service, asks=asker is not None)
+    page = PageContext(reader, sessions, service, asks=sql_runner is not None)
     added = []
     if context is not None:
         added = [one for extension in extensions() if extension.pages for one in extension.pages(context, page)]
     page.navigation = [(one.name, one.path, one.title) for one in added]
     app = FastAPI(title="Hierogram pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
-    for routes in (search_routes, rule_routes, word_routes, now_routes, entering_routes):
+    for routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
         app.include_router(routes(page))
     app.include_router(pair_routes(page, threads))
     for one in added:
         app.include_router(one.router)
-    if asker is not None:
+    if sql_runner is not None:
         seconds, rows = configuration.sql_seconds, configuration.sql_rows
-        app.include_router(asking_routes(page, asker, seconds, rows, threads.downloads))
+        app.include_router(sql_routes(page, sql_runner, seconds, rows, threads.downloads))
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:
@@ -67,17 +67,17 @@ def build_pages(
 
     def say(request: Request, problem: ProblemError) -> Response:
         if request.url.path.endswith(JSON_ENDING) or "text/html" not in request.headers.get("accept", ""):
-            return answer(problem)
+            return problem_response(problem)
         content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
         made = page.html(request, "problem", content, problem.status)
         made.headers.update(problem.headers)
         return made
 
-    answer_problems(app, say)
+    install_problem_handlers(app, say)
     return app
 
 
-def entering_routes(page: PageContext) -> APIRouter:
+def login_routes(page: PageContext) -> APIRouter:
     """Return the router for login and logout."""
     router = APIRouter()
     sessions = page.sessions
@@ -86,18 +86,18 @@ def entering_routes(page: PageContext) -> APIRouter:
     def enter_page(request: Request) -> Response:
         """Return the login form."""
         given = texts(request, "next")
-        if not sessions.needed:
+        if not sessions.required:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        return page.html(request, "enter", {"next": _inside(given.get("next", "/")), "wrong": False})
+        return page.html(request, "enter", {"next": _redirect_target(given.get("next", "/")), "wrong": False})
 
     @router.post(ENTER)
     async def enter(request: Request) -> Response:
         """Check the token and set a session cookie."""
         values = await form_values(request)
-        if from_elsewhere(request):
+        if is_cross_site(request):
             raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed")
-        place = _inside(values.get("next", "/"))
-        if not sessions.right(values.get("token", "")):
+        place = _redirect_target(values.get("next", "/"))
+        if not sessions.is_token(values.get("token", "")):
             content = {"next": place, "wrong": True}
             return page.html(request, "enter", content, HTTPStatus.UNAUTHORIZED)
         gone = RedirectResponse(place, HTTPStatus.SEE_OTHER)
@@ -116,7 +116,7 @@ def entering_routes(page: PageContext) -> APIRouter:
     @router.post("/leave")
     async def leave(request: Request) -> Response:
         """Delete the session cookie."""
-        ours(request, sessions, await form_values(request))
+        check_form_token(request, sessions, await form_values(request))
         gone = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
         gone.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return gone
@@ -124,7 +124,7 @@ def entering_routes(page: PageContext) -> APIRouter:
     return router
 
 
-def _inside(place: str) -> str:
+def _redirect_target(place: str) -> str:
     """Return a safe redirect target: the path if it is local, else `/`."""
     safe = place.startswith("/") and not place.startswith("//") and "\\" not in place and place.isprintable()
     return place if safe else "/"

@@ -10,16 +10,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.text.segments import InWords
+from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, symbols_of
+from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, notation_of
-from hierogram.storage.browsing import looking, progress, words
-from hierogram.storage.browsing.looking import Rival
-from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Phrase, most_used
-from hierogram.storage.pairs.vocabulary import like_words
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, find_notation
+from hierogram.storage.browsing import details, progress, words
+from hierogram.storage.browsing.details import CompetingRule
+from hierogram.storage.browsing.reader import ReadTransaction
+from hierogram.storage.browsing.search import Phrase, most_used_rules
+from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records import PART_MARK, PairRow
 
 _RENDERINGS = 200
@@ -46,23 +46,25 @@ def word_routes(page: PageContext) -> APIRouter:
         side, token = given.get("side", SOURCE), given.get("token", "")
         if side not in (SOURCE, TARGET):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: must be {SOURCE} or {TARGET}")
-        with page.reader.look() as look:
-            content = _content(look, side, token)
+        with page.reader.read() as transaction:
+            content = _content(transaction, side, token)
         return page.answer(request, "word", content)
 
     return router
 
 
-def _content(look: Look, side: str, token: str) -> dict[str, Any]:
-    settings = look.settings()
-    notation, view = notation_of(settings.grammar), InWords(settings.bpe_merges)
+def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, Any]:
+    settings = transaction.settings()
+    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
     two_sides = TWO_SIDES in notation.offers
     phrase = Phrase(tuple(view.parts(side == TARGET, token).split(" ")))
-    count = words.word_count(look, side, token)
-    renderings = looking.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
-    within = most_used(look, phrase, side, _RULES)
-    by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
-    lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation, view)
+    count = words.count_word(transaction, side, token)
+    renderings = details.find_competing_rules(transaction, side, phrase.side(), _RENDERINGS) if two_sides else []
+    within = most_used_rules(transaction, phrase, side, _RULES)
+    by_corpus = words.uses_by_corpus(transaction, [rule.id for rule in renderings[:_COMPARED]])
+    lines = _lines(
+        words.pairs_containing(transaction, side, token, _LINES) if count else [], side, token, notation, view
+    )
     # Perplexity: the number of equally probable renderings with the same entropy.
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
@@ -75,17 +77,17 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
         "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
         "perplexity": perplexity,
         "rules": [rule for rule in within if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
-        "collocates": words.collocates(look, side, token, within, _COLLOCATES),
-        "dispersion": words.dispersion(look, side, token),
+        "collocates": words.find_collocates(transaction, side, token, within, _COLLOCATES),
+        "dispersion": words.find_distribution(transaction, side, token),
         "lines": lines,
         "like_words": [
             word.token
-            for word in (like_words(look.connection, side, token, _LIKE) if not count else ())
+            for word in (similar_words(transaction.connection, side, token, _LIKE) if not count else ())
             if not word.token.startswith(PART_MARK)
         ],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
-        "not_counted": progress.not_counted(look) if two_sides else 0.0,
-        "sql": look.asked,
+        "uncounted_share": progress.uncounted_share(transaction) if two_sides else 0.0,
+        "sql": transaction.statements,
         "_two_sides": two_sides,
         "_pair": notation.one,
         "_pairs": notation.many,
@@ -96,11 +98,11 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
             )
             for line in lines
         },
-        "_symbols": lambda text: symbols_of(text, settings),
+        "_symbols": lambda text: split_symbols(text, settings),
     }  # fmt: skip
 
 
-def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, view: InWords) -> list[dict[str, Any]]:
+def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, view: WordView) -> list[dict[str, Any]]:
     """Return the pairs as a concordance, with the positions of the word and of the words linked to it."""
     two_texts = notation.takes == PAIRS
     lines = []
@@ -126,7 +128,7 @@ def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, 
     return lines
 
 
-def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
+def _rendering(rule: CompetingRule, side: str, text: str) -> dict[str, Any]:
     sides = (text, rule.other) if side == SOURCE else (rule.other, text)
     return {
         "text": rule.other, "expected_uses": rule.expected_uses, "probability": rule.probability,
@@ -135,7 +137,7 @@ def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
 
 
 def _inconsistent(
-    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: InWords
+    renderings: Sequence[CompetingRule], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: WordView
 ) -> dict[str, Any]:
     """Return rare renderings, and the rendering that each corpus prefers."""
     if not renderings:

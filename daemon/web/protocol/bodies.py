@@ -16,12 +16,12 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.text.lines import LineSplitter
 from hierogram.daemon.web.protocol.problems import ProblemError, wrong_values
 
-LARGEST_ID = (1 << 63) - 1
-PairId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the pair.")]
+MAX_ID = (1 << 63) - 1
+PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
 
 _BLOCK = 1 << 16
-_LINES_A_CHUNK = 2_000
-_BYTES_A_CHUNK = 4 << 20
+_LINES_PER_CHUNK = 2_000
+_BYTES_PER_CHUNK = 4 << 20
 
 
 class ClientGoneError(DaemonError):
@@ -35,7 +35,7 @@ def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"unsupported content type {kind or '(none)'}: {wanted}")
 
 
-async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+async def body_blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """Yield the blocks of the body as they arrive; the gate enforces the deadline.
 
     Raises `ProblemError` with 413 if the body or its declared length exceeds `most_bytes`, with 408 if the body arrives
@@ -60,11 +60,11 @@ async def blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
         raise ClientGoneError(f"the client disconnected after {size} bytes") from error
 
 
-async def whole(request: Request, most_bytes: int) -> bytes:
-    """Return the whole body. Raises the errors of `blocks`, but `ProblemError` (400) if the client disconnects."""
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """Return the whole body. Raises the errors of `body_blocks`, but `ProblemError` (400) if the client disconnects."""
     content = bytearray()
     try:
-        async for block in blocks(request, most_bytes):
+        async for block in body_blocks(request, most_bytes):
             content += block
     except ClientGoneError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from error
@@ -72,12 +72,12 @@ async def whole(request: Request, most_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Yield lists of the body's lines, a few thousand lines or a few megabytes each. Raises the errors of `blocks`."""
+    """Yield lists of the body's lines, a few thousand lines or megabytes each. Raises the errors of `body_blocks`."""
     splitter = LineSplitter()
     gathered = bytearray()
     lines: list[bytes] = []
     size = 0
-    async for block in blocks(request, most_bytes):
+    async for block in body_blocks(request, most_bytes):
         gathered += block
         if len(gathered) < _BLOCK:
             continue
@@ -85,12 +85,12 @@ async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[b
         gathered.clear()
         lines += found
         size += sum(map(len, found))
-        if len(lines) >= _LINES_A_CHUNK or size >= _BYTES_A_CHUNK:
+        if len(lines) >= _LINES_PER_CHUNK or size >= _BYTES_PER_CHUNK:
             yield lines
             lines, size = [], 0
     lines += splitter.feed(bytes(gathered)) + splitter.end()
-    for first in range(0, len(lines), _LINES_A_CHUNK):
-        yield lines[first : first + _LINES_A_CHUNK]
+    for first in range(0, len(lines), _LINES_PER_CHUNK):
+        yield lines[first : first + _LINES_PER_CHUNK]
 
 
 JSON = "application/json"
@@ -116,7 +116,7 @@ def json_body(model: type[BaseModel]) -> dict[str, object]:
 async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
     """Parse a JSON body into a model. Raises `ProblemError` if it is too large, not declared as JSON, or invalid."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
-    content = await whole(request, most_bytes)
+    content = await read_body(request, most_bytes)
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as error:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import Condition
+from hierogram.daemon.serving.health import DaemonStatus
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
@@ -28,7 +28,7 @@ class Service(Protocol):
     def store(self) -> Store:
         """The database of the store."""
 
-    def condition(self) -> Condition:
+    def status(self) -> DaemonStatus:
         """Return the daemon's condition, quickly and without a database query."""
 
     def stopping(self) -> bool:

@@ -12,7 +12,7 @@ from hierogram.daemon.exceptions import BusyError, DeadlineError
 SECONDS = 30.0
 """Longest wait for a thread, and then the time limit of the work."""
 _THREADS = 2
-_MOST_WAITING = 16
+_MAX_WAITING = 16
 
 Found = TypeVar("Found")
 
@@ -35,7 +35,7 @@ class WorkPool:
         too many requests are waiting or this request has waited too long, `DeadlineError` if the work exceeds its
         deadline or the client disconnects, and the errors of the work.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._what} are waiting: try again in a moment")
         found: list[Found] = []
         failed: list[Exception] = []

@@ -47,13 +47,13 @@ def try_later(detail: str, seconds: int, **extra: object) -> ProblemError:
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(seconds)}, **extra)
 
 
-def answer(problem: ProblemError) -> JSONResponse:
+def problem_response(problem: ProblemError) -> JSONResponse:
     """Return the response for a problem."""
     content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
     return JSONResponse(content | problem.extra, problem.status, problem.headers, MEDIA_TYPE)
 
 
-def no_pair(pair_id: int) -> ProblemError:
+def unknown_pair(pair_id: int) -> ProblemError:
     """Return the 404 problem for an unknown pair id."""
     return ProblemError(HTTPStatus.NOT_FOUND, f"pair {pair_id} not found")
 
@@ -106,7 +106,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return f"must be {wanted}, got {shown}"
 
 
-def problem_of(request: Request, error: Exception) -> ProblemError:
+def make_problem(request: Request, error: Exception) -> ProblemError:
     """Return the problem for an exception."""
     match error:
         case ProblemError():
@@ -138,13 +138,13 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
-def answer_problems(
-    app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: answer(problem)
+def install_problem_handlers(
+    app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: problem_response(problem)
 ) -> None:
     """Register exception handlers that return `application/problem+json`, or the response that `say` renders."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return say(request, problem_of(request, error))
+        return say(request, make_problem(request, error))
 
     expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
     others = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)
@@ -152,13 +152,13 @@ def answer_problems(
         app.add_exception_handler(kind, handle)
 
 
-_MOST_PARAMETERS = 100
+_MAX_PARAMETERS = 100
 _SHOWN_NAME = 100
 _NEAR = 0.5
 """Similarity, as measured by `difflib`, from which a parameter name is suggested for a misspelled one."""
 
 
-def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
+def parse_query(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
     """Return names and values of the query; `known` maps each allowed name to whether it is repeatable.
 
     Raises `ProblemError` (400) if a name is unknown or repeated, or if the query is not UTF-8.
@@ -166,7 +166,7 @@ def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str
     try:
         given = parse_qsl(
             request.scope["query_string"].decode("ascii"),
-            keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS,
+            keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS,
         )  # fmt: skip
     except UnicodeError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
@@ -184,10 +184,10 @@ def query_of(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str
     return given
 
 
-async def refuse_unknown(request: Request) -> None:
+async def check_query(request: Request) -> None:
     """Raise `ProblemError` (400) if the query has an unknown parameter or repeats one that is not repeatable."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
-    query_of(request, query_parameters(request.app.openapi(), request.method, path))
+    parse_query(request, query_parameters(request.app.openapi(), request.method, path))
 
 
 def _unknown_parameter(name: str, known: list[str]) -> ProblemError:

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from hierogram.daemon.web.protocol.problems import ProblemError
 
-_MOST_BUCKETS = 10_000
+_MAX_BUCKETS = 10_000
 
 OPEN, WITH_TOKEN, HEALTH = "open", "with token", "health"
 """Kinds of requests. Each kind has its own buckets."""
@@ -36,7 +36,7 @@ class Rates:
         level = min(self._burst, level + (now - since) * self._rate)
         allowed = level >= 1.0
         self._buckets[kind, client] = (level - allowed, now)
-        if len(self._buckets) > _MOST_BUCKETS:
+        if len(self._buckets) > _MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1.0 - level) / self._rate
 

@@ -18,7 +18,7 @@ LASTS_SECONDS = 12 * 3600
 """Lifetime of a cookie."""
 
 
-def from_elsewhere(request: Request) -> bool:
+def is_cross_site(request: Request) -> bool:
     """Return whether the request is cross-site. Browsers send headers that show it; other clients need not."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
@@ -38,11 +38,11 @@ class Sessions:
         self._clock = clock
 
     @property
-    def needed(self) -> bool:
+    def required(self) -> bool:
         """Whether the daemon has a token, so that requests must be authenticated."""
         return self._token is not None
 
-    def right(self, token: str) -> bool:
+    def is_token(self, token: str) -> bool:
         """Return whether this is the daemon's token."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
@@ -51,7 +51,7 @@ class Sessions:
         content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + LASTS_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
-    def good(self, cookie: str | None) -> bool:
+    def is_valid(self, cookie: str | None) -> bool:
         """Return whether the cookie has a valid signature and has not expired."""
         content, _, signature = (cookie or "").rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
@@ -62,7 +62,7 @@ class Sessions:
         """Return the token that a form for this action must send, bound to the browser's cookie."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
-    def form_is_ours(self, shown: str, cookie: str | None, action: str) -> bool:
+    def is_form_valid(self, shown: str, cookie: str | None, action: str) -> bool:
         """Return whether the token sent with a form is valid for this browser and action."""
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 

@@ -15,7 +15,7 @@ READERS = 5
 """Threads for all other requests, which are short reads of the store."""
 _CHANGES = 4
 _DOWNLOAD_THREADS = 2
-_MOST_DOWNLOADS = 16
+_MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
 
 Found = TypeVar("Found")
@@ -38,7 +38,7 @@ class Download(StreamingResponse):
         headers: dict[str, str] | None = None,
     ) -> None:
         """Create the response; `close` is called when it ends, complete or not."""
-        super().__init__(downloads.made(pieces), headers=headers, media_type=media_type)
+        super().__init__(downloads.stream(pieces), headers=headers, media_type=media_type)
         self._downloads = downloads
         self._close = close
 
@@ -60,15 +60,15 @@ class Downloads:
 
     def __enter__(self) -> None:
         """Start a download. Raises `ProblemError` if too many are running."""
-        if self._running >= _MOST_DOWNLOADS:
-            raise try_later(f"too many downloads, the limit is {_MOST_DOWNLOADS}", _RETRY_SECONDS)
+        if self._running >= _MAX_DOWNLOADS:
+            raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
         self._running += 1
 
     def __exit__(self, *_: object) -> None:
         """End a download."""
         self._running -= 1
 
-    async def made(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
+    async def stream(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
         """Yield the pieces, each generated in a thread."""
 
         def following() -> str | bytes | None:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import Chain, choose_candidates, jump_event, jump_share, pick
+from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates, jump_event, jump_share, pick
 from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode
 from hierogram.samplers.alignment.model1 import model1_links
@@ -196,7 +196,7 @@ def count_collocations(first, sides, chain):
     return len(sides.emitted_offset) - 1
 
 
-def _with_bigrams(chain: Chain, direction: Direction) -> Chain:
+def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
     bigram, bigrams = number_bigrams(direction.emitted)
     return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 

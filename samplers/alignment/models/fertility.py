@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from hierogram.samplers.alignment.chain import (
-    MOST_FERTILITY,
+    MAX_FERTILITY,
     SINGLE_WIDTHS,
     UNLINKED,
     all_jumps,
+    apply_evidence,
     choose_candidates,
     jump_event,
     jump_share,
-    keep_to_evidence,
     pick,
 )
 from hierogram.samplers.alignment.counts import (
@@ -49,7 +49,7 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 """Warm-up stages: the factors that are used."""
 
 
-class Place(NamedTuple):
+class EmittedPlace(NamedTuple):
     """The emitted word that is resampled.
 
     Its position and word number, the start and `length` of the conditioning sentence, and the positions of the previous
@@ -67,9 +67,9 @@ class Place(NamedTuple):
 
 @njit_inline
 def _move_fertility(word, i, change, chain, scratch):
-    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] -= 1
+    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] -= 1
     scratch.fertility[i] += change
-    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] += 1
+    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1
 
 
 @njit_inline
@@ -111,7 +111,7 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
     """Return the weight of a link by its conditioning word alone: fertility and the lexical denominator (linear)."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     fertility = scratch.fertility[i]
-    if stage < FERTILITIES or fertility >= MOST_FERTILITY:
+    if stage < FERTILITIES or fertility >= MAX_FERTILITY:
         return factor
     # Ratio of the fertility probabilities with one more link and without it.
     strength = settings["fertility"]
@@ -213,7 +213,7 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
         scratch.weight[i + 1] = linked * scratch.weight[i + 1] * scratch.factor[i]
     if stage >= JUMPS:
         _multiply_jumps(place.before, place.after, place.length, chain, settings, scratch)
-    keep_to_evidence(chain.evidence, place.emitted, place.length, scratch.weight)
+    apply_evidence(chain.evidence, place.emitted, place.length, scratch.weight)
     total = scratch.weight[0]
     for k in range(1, place.length + 1):
         total += scratch.weight[k]
@@ -297,7 +297,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if exact and old != UNLINKED:
                 _refresh_factors(old_word, old, e_start, plan.stage, chain, settings, scratch)
 
-            place = Place(np.int64(g), f, e_start, length, before, after)
+            place = EmittedPlace(np.int64(g), f, e_start, length, before, after)
             if exact:
                 if g == start or f == sides.emitted[g - 1]:
                     coming = _find_pairs(f, length, chain.pairs, scratch)
@@ -371,7 +371,7 @@ def count_fertility(first, sides, chain, scratch):
         if stop > start:
             _pass_over(before, length, 1, jumps)
         for i in range(length):
-            chain.fertility[sides.conditioning[e_start + i], min(scratch.fertility[i], MOST_FERTILITY)] += 1
+            chain.fertility[sides.conditioning[e_start + i], min(scratch.fertility[i], MAX_FERTILITY)] += 1
     return len(sides.emitted_offset) - 1
 
 
@@ -387,7 +387,7 @@ def _begin(blank, links, chain):
     for k in range(len(blank.jumps)):
         chain.jumps[k] = blank.jumps[k]
     for word in range(len(blank.fertility)):
-        for links_of_word in range(MOST_FERTILITY + 1):
+        for links_of_word in range(MAX_FERTILITY + 1):
             chain.fertility[word, links_of_word] = blank.fertility[word, links_of_word]
 
 
@@ -403,7 +403,7 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 
 @njit
-def chains_of_fertility(number, sides, runs, blank, chain, scratch, own, total):
+def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
     """Run the chains from `number`, one after another.
 
     Returns the chain for which counts lack room, or their number.
@@ -426,7 +426,7 @@ STEPS = Steps(
     start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
     count=count_fertility,
     sweep=sweep_fertility,
-    chains=chains_of_fertility,
+    chains=run_fertility_chains,
     decode=decode,
 )
 """The chain starts from random links."""

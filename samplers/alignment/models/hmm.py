@@ -12,12 +12,12 @@ import numpy as np
 from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.chain import (
     UNLINKED,
-    Chain,
+    AlignmentChain,
     choose_candidates,
+    group_tokens,
     jump_event,
     jump_share,
     pick,
-    tokens_of,
 )
 from hierogram.samplers.alignment.counts import (
     SHIFT,
@@ -149,7 +149,7 @@ def count_hmm(first, sides, chain):
 
 
 @njit
-def _offers(sides, chain, g, word):
+def _count_options(sides, chain, g, word):
     """Return how many of a position's 2 l options are this conditioning word; the empty word has l of them."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
@@ -173,8 +173,8 @@ def _moves_along(sides, chain, g, one, other):
     """Return whether a token moves: it is linked to one of the two words and its pair contains the other."""
     here = _linked_word(sides, chain, g)
     if here == one:
-        return _offers(sides, chain, g, other) > 0
-    return here == other and _offers(sides, chain, g, one) > 0
+        return _count_options(sides, chain, g, other) > 0
+    return here == other and _count_options(sides, chain, g, one) > 0
 
 
 @njit
@@ -186,7 +186,7 @@ def _chance(sides, chain, f, one, other):
         if _moves_along(sides, chain, g, one, other):
             pair = tokens.pair[g]
             options = 2 * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair])
-            total += _offers(sides, chain, g, other if _linked_word(sides, chain, g) == one else one) / options
+            total += _count_options(sides, chain, g, other if _linked_word(sides, chain, g) == one else one) / options
     return total
 
 
@@ -320,7 +320,7 @@ def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tu
     return lexical * (flat[0] / lexical) ** part, jump * (flat[1] / jump) ** part
 
 
-def _warm_up(chain: Chain, options: AlignerOptions, sweep: int) -> None:
+def _warm_up(chain: AlignmentChain, options: AlignerOptions, sweep: int) -> None:
     settings = chain.settings[0]
     lexical, jump = strengths_at(sweep, options, len(chain.links))
     if lexical != settings["lexical"]:
@@ -328,8 +328,8 @@ def _warm_up(chain: Chain, options: AlignerOptions, sweep: int) -> None:
     settings["lexical"], settings["jump"] = lexical, jump
 
 
-def _with_tokens(chain: Chain, direction: Direction) -> Chain:
-    return chain._replace(tokens=tokens_of(direction.sides, len(direction.emitted.vocabulary)))
+def _with_tokens(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
+    return chain._replace(tokens=group_tokens(direction.sides, len(direction.emitted.vocabulary)))
 
 
 STEPS = Steps(

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.settings import FLAT
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import OF_SLICES, build, plan_of
+from hierogram.samplers.itg.sampler import OF_SLICES, build, make_plan
 from hierogram.samplers.itg.starts import LINKS, one_to_one
 from hierogram.samplers.itg.summaries import add_links, empty_links
 
@@ -45,7 +45,7 @@ class ItgAligner:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
         batch = self._batch
-        prior = uses_of_links(batch, known)
+        prior = count_link_uses(batch, known)
         if options.similarity > 0:
             alike = similarities(batch.type_source, source.vocabulary, batch.type_target, target.vocabulary)
             prior += options.similarity * alike
@@ -65,7 +65,7 @@ class ItgAligner:
         state = kernel.init(key, LINKS, first)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):
-            state, _ = kernel.step(key, state, plan_of(self._batch, sweep))
+            state, _ = kernel.step(key, state, make_plan(self._batch, sweep))
             if self._options.is_sampled(sweep):
                 add_links(self._batch, state.derivations, sums)
             if report is not None:
@@ -73,7 +73,7 @@ class ItgAligner:
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
 
 
-def uses_of_links(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
+def count_link_uses(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
     """Return how often other pairs link the words of each type, float64[T]: the mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target

@@ -19,12 +19,12 @@ _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
 """Sweeps of bhmm, and the share of them that warms up the chain."""
 _SMALL = 1000
-"""Number of pairs up to which bhmm-f makes most effort: `_MOST_CHAINS` chains of `_MOST_SWEEPS` sweeps."""
-_MOST_CHAINS, _FEWEST_CHAINS, _CHAINS_FALL = 9, 3, 0.4
-_MOST_SWEEPS, _FEWEST_SWEEPS = 40, 16
+"""Number of pairs up to which bhmm-f makes most effort: `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
+_MAX_CHAINS, _MIN_CHAINS, _CHAINS_FALL = 9, 3, 0.4
+_MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_FALL = 0.6
 """Beyond `_SMALL` pairs, chains times sweeps fall with this power of the number of pairs, chains with the other."""
-_MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
+_MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     A larger corpus needs fewer sweeps, as `python -m hierogram.tools.lab.compare_aligners` measures.
     """
     part = min(1.0, _SMALL / max(pairs, 1))
-    chains = max(_FEWEST_CHAINS, round(_MOST_CHAINS * part**_CHAINS_FALL))
-    effort = max(_MOST_CHAINS * _MOST_SWEEPS * part**_EFFORT_FALL, _FEWEST_CHAINS * _FEWEST_SWEEPS)
+    chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_FALL))
+    effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_FALL, _MIN_CHAINS * _MIN_SWEEPS)
     chosen = sweeps or round(effort / chains)
     return AlignerOptions(
         model="bhmm-f",
@@ -119,7 +119,7 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
     Several chains with different initial links; a sample of every other sweep of the second half.
     """
-    chosen = sweeps or _fitting(pairs, _FEWEST_ITG_SWEEPS, _MOST_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
+    chosen = sweeps or _fitting(pairs, _MIN_ITG_SWEEPS, _MAX_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
         model="itg",
         sweeps=chosen,
@@ -157,7 +157,7 @@ JOINT_MODELS = {
 """Models of both directions by name."""
 
 
-def every_model() -> dict[str, AlignerModel | JointModel]:
+def list_models() -> dict[str, AlignerModel | JointModel]:
     """Return all models by name, the default first."""
     return {**MODELS, **JOINT_MODELS}
 
@@ -165,7 +165,7 @@ def every_model() -> dict[str, AlignerModel | JointModel]:
 DEFAULT_MODEL = next(iter(MODELS))
 
 
-def model_named(name: str) -> AlignerModel:
+def find_model(name: str) -> AlignerModel:
     """Return the model of one direction with that name; raises `AlignmentInputError` if it does not exist."""
     if name not in MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(MODELS)}")
@@ -177,7 +177,7 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
 
     Raises `AlignmentInputError`.
     """
-    models = every_model()
+    models = list_models()
     if name not in models:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(models)}")
     defaults = models[name].options(pairs, sweeps)

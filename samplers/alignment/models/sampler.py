@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.chain import (
     BEFORE,
-    MOST_FERTILITY,
+    MAX_FERTILITY,
     SETTINGS,
     SINGLE_WIDTHS,
-    Chain,
+    AlignmentChain,
     LinkEvidence,
     furthest_event,
     make_scratch,
@@ -25,10 +25,10 @@ from hierogram.samplers.alignment.chain import (
 )
 from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, model_named
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, find_model
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
-from hierogram.samplers.alignment.orthography import favour_similar
-from hierogram.samplers.alignment.prior_counts import MOST_EVENTS, PriorCounts, enter_pairs
+from hierogram.samplers.alignment.orthography import favor_similar
+from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, PriorCounts, enter_pairs
 from hierogram.samplers.alignment.steps import Runs
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -40,7 +40,7 @@ _WORD = (1 << 64) - 1
 class AlignmentState(NamedTuple):
     """A chain and its accumulated samples."""
 
-    chain: Chain
+    chain: AlignmentChain
     marginals: Marginals
 
 
@@ -66,7 +66,7 @@ class AlignmentKernel:
         prior: PriorCounts | None,
         evidence: LinkEvidence | None = None,
     ) -> None:
-        model = model_named(options.model)
+        model = find_model(options.model)
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
             raise AlignmentInputError(f"prior counts of other pairs are supported by {able} only, got {options.model}")
@@ -85,7 +85,7 @@ class AlignmentKernel:
             links = self._steps.start(self.direction, self.options, np.uint64(key))
         return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides))
 
-    def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
+    def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
         """Return the chain with these links and collocations uint8[N] (or none), and their counts."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
@@ -99,7 +99,7 @@ class AlignmentKernel:
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
-        def resample(first: int, now: Chain) -> int:
+        def resample(first: int, now: AlignmentChain) -> int:
             return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
 
         chain = self._over_all_pairs(state.chain, resample)
@@ -128,20 +128,22 @@ class AlignmentKernel:
         runs, own = Runs(np.array(keys, np.uint64), links, _plans(options)), empty_marginals(sides)
         blank, number = self._empty_chain(links[0]), 0
         while True:
-            chain = _own(blank)
+            chain = _copy_chain(blank)
             number = chains(number, sides, runs, blank, chain, self._scratch, own, total)
             if number == len(keys):
                 return total
             blank = self._with_room(blank)
 
-    def _with_room(self, chain: Chain) -> Chain:
+    def _with_room(self, chain: AlignmentChain) -> AlignmentChain:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
-    def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
+    def _over_all_pairs(self, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]) -> AlignmentChain:
         """Process all pairs; when the counts lack room, enlarge them and continue at that pair."""
         return self._over_all(self.direction.sides.pairs, chain, resample)
 
-    def _over_all(self, end: int, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
+    def _over_all(
+        self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
+    ) -> AlignmentChain:
         at = 0
         while True:
             at = resample(at, chain)
@@ -149,7 +151,7 @@ class AlignmentKernel:
                 return chain
             chain = self._with_room(chain)
 
-    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
+    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
         """Return a chain with the counts of other pairs only."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
@@ -160,20 +162,20 @@ class AlignmentKernel:
         conditioning["prior"] = options.lexical * emitted_words
         pairs = empty_pairs()
         if options.similarity > 0:
-            pairs = favour_similar(self.direction, options.similarity, pairs, conditioning)
+            pairs = favor_similar(self.direction, options.similarity, pairs, conditioning)
         furthest = furthest_event(sides.longest_conditioning)
         if prior is not None:
             furthest = max(furthest, SINGLE_WIDTHS)
             pairs = larger_pairs(pairs, len(prior.counts))
             enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
             conditioning["links"] += prior.links
-        chain = Chain(
+        chain = AlignmentChain(
             links.copy(),
             np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
             pairs,
             conditioning,
             np.zeros(2 * furthest + 4),
-            np.zeros((len(conditioning_side.vocabulary), MOST_FERTILITY + 1), np.int32),
+            np.zeros((len(conditioning_side.vocabulary), MAX_FERTILITY + 1), np.int32),
             np.zeros(0, np.int32),
             np.zeros(0, np.int32),
             np.zeros(len(emitted.vocabulary) + 1, BEFORE),
@@ -184,7 +186,7 @@ class AlignmentKernel:
         )
         if prior is not None:
             # Jumps that no sentence here is long enough for are part of the total alone.
-            chain.jumps[: 2 * furthest + 1] += prior.jumps[MOST_EVENTS - furthest : MOST_EVENTS + furthest + 1]
+            chain.jumps[: 2 * furthest + 1] += prior.jumps[MAX_EVENTS - furthest : MAX_EVENTS + furthest + 1]
             chain.jumps[-1] += prior.jumps.sum()
             chain.fertility[:] += prior.fertility
         return self._steps.prepare(chain, self.direction)
@@ -202,7 +204,7 @@ def _settings(options: AlignerOptions) -> NDArray[np.void]:
     return np.array([values], SETTINGS)
 
 
-def _own(blank: Chain) -> Chain:
+def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
     """Return a chain of the size of `blank`, with its own memory for everything that sweeps modify."""
     return blank._replace(
         links=np.empty_like(blank.links),
@@ -245,4 +247,4 @@ def run_chain(
 
 def decode(direction: Direction, model: str, marginals: Marginals) -> DirectionLinks:
     """Return the most probable links under a model's samples [SA16 §4.5]."""
-    return model_named(model).steps().decode(direction.sides, marginals)
+    return find_model(model).steps().decode(direction.sides, marginals)

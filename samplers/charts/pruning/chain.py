@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import Key, Scores, score, total_of
+from hierogram.samplers.charts.hypergraph import Key, Scores, score, total_weight
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
@@ -169,7 +169,7 @@ def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(means.std(axis=0, ddof=1) / np.sqrt(batches), np.float64)
 
 
-class Start(NamedTuple):
+class ChainStart(NamedTuple):
     """Start of the chains.
 
     Positive variables of each chain's first derivation, bool[V]; doubts float64[V], None if the cheap model has
@@ -193,17 +193,17 @@ class _Trials:
         found = self._made.get(positive.tobytes())
         if found is None:
             graph = self._system.build(positive, positive)
-            found = self._made[positive.tobytes()] = total_of(graph), graph.edges
+            found = self._made[positive.tobytes()] = total_weight(graph), graph.edges
         return found[0]
 
-    def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> Start:
+    def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
         """Return the start; the chart of each one is built once more to sample derivations."""
         edges = [made for _, made in self._made.values()]
         edges += [self._made[start][1] for start in {positive.tobytes() for positive in starts}]
-        return Start(starts, doubts, sum(edges))
+        return ChainStart(starts, doubts, sum(edges))
 
 
-def one_start(system: System) -> Start:
+def one_start(system: System) -> ChainStart:
     """Return a derivation with as many preferred variables positive as possible.
 
     Variables that conflict with most others are left out, the most doubtful first, until a derivation exists
@@ -215,7 +215,7 @@ def one_start(system: System) -> Start:
     return trials.start([positive], doubts)
 
 
-def two_starts(system: System) -> Start:
+def two_starts(system: System) -> ChainStart:
     """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
 
     The best one has the largest total weight. Doubts are the maximum of three: without conditions, given the variables
@@ -293,7 +293,7 @@ class PruningKernel:
         """Cache by mask: results, and values of sampled derivations that are not used yet."""
 
     @cached_property
-    def start(self) -> Start:
+    def start(self) -> ChainStart:
         """Return the start of the chains; two chains look for two readings."""
         return (one_start if self._chains == 1 else two_starts)(self.system)
 

@@ -18,7 +18,7 @@ from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_link
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
 from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
-from hierogram.samplers.charts.sentences import CHAIN, Sentence, SentenceBuilder, SpanItems
+from hierogram.samplers.charts.sentences import CHAIN, ChartSentence, SentenceBuilder, SpanItems
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -92,7 +92,7 @@ def keep_spans(spans, selected, assigned, words, kept):
 
 _PREFERRED = 0.3
 """Minimum emission weight, relative to the best one, of links in the first derivation."""
-_LEAST_DOUBT = 0.005
+_MIN_DOUBT = 0.005
 """Added to the doubts of all links, so that each one is freed repeatedly."""
 _DRAWS = 16
 """Derivations sampled from each chart."""
@@ -197,7 +197,7 @@ class PairSystem(System):
         if without is not None:
             pairs = pairs.copy()
             pairs[i[without], x[without]] = 0
-        return np.asarray(unlinked(pairs, words.source_nulls, words.target_nulls)[i, x] + _LEAST_DOUBT, np.float64)
+        return np.asarray(unlinked(pairs, words.source_nulls, words.target_nulls)[i, x] + _MIN_DOUBT, np.float64)
 
     def conflicts(self) -> NDArray[np.int64]:
         """Return the number of variables that conflict with each variable, int64[V]."""
@@ -212,7 +212,7 @@ class SentenceSystem(System):
     Features: the probability that each span is a constituent, then expected uses of lexical and binary rules.
     """
 
-    def __init__(self, sentence: Sentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
+    def __init__(self, sentence: ChartSentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
         """Create the system; `spans` int32[V, 2] are half open, `rules` are the numbers of lexical and binary rules."""
         self.spans = spans
         self.variables = len(spans)

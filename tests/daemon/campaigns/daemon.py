@@ -54,7 +54,7 @@ def readers_of(process: int) -> list[int]:
             # Ignore children that end in the meantime.
             with suppress(OSError):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == process and b"hierogram.storage.child" in (folder / "cmdline").read_bytes():
+                if parent == process and b"hierogram.storage.worker_process" in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
     return found
 

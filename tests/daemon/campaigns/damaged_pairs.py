@@ -17,7 +17,7 @@ from tests.daemon.learning.every_kind import CASES
 from tests.daemon.learning.mutations import Fuzz, Outcome, learned
 
 _BOUNDS = "NUMBA_BOUNDSCHECK"
-_ROUNDS_A_SWEEP = 8
+_ROUNDS_PER_SWEEP = 8
 """All kernels but those of sweeps run in each round; sweeps, which take longest, in each eighth."""
 
 
@@ -29,7 +29,7 @@ def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
     started = time.perf_counter()
     number = 0
     while fuzz.outcome.derivations < mutations:
-        fuzz.round(sweep=number % _ROUNDS_A_SWEEP == 0)
+        fuzz.round(sweep=number % _ROUNDS_PER_SWEEP == 0)
         number += 1
     return fuzz.outcome, time.perf_counter() - started
 

@@ -11,9 +11,9 @@ import typer
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from hierogram.daemon.cli.flags import flag_of, given, with_options
+from hierogram.daemon.cli.flags import given, option_flag, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Declared, Option, OptionError, Options, all_plain, as_plain, check, from_plain
+from hierogram.storage.options import Option, OptionError, OptionField, Options, all_plain, as_plain, check, from_plain
 
 
 class Color(StrEnum):
@@ -147,7 +147,7 @@ def test_plain_values_survive_a_round_trip() -> None:
     plain = as_plain(made)
     assert json.loads(json.dumps(plain)) == {"what": "wall", "color": "green", "into": "tin", "names": ["a"]}
     assert from_plain(Paint, plain) == made
-    assert set(all_plain(made)) == set(Declared.of(Paint))
+    assert set(all_plain(made)) == set(OptionField.of(Paint))
 
 
 def test_unknown_keys_are_refused() -> None:
@@ -156,4 +156,4 @@ def test_unknown_keys_are_refused() -> None:
 
 
 def test_flags_have_conventional_names() -> None:
-    assert [flag_of(field) for field in Declared.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
+    assert [option_flag(field) for field in OptionField.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]

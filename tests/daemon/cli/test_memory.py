@@ -18,8 +18,8 @@ def test_the_command_line_collects_garbage_rarely_but_regularly() -> None:
 
 _KEPT = """
 import threading
-from hierogram.daemon.memory import give_back, resident_bytes, share_arenas
-share_arenas()
+from hierogram.daemon.memory import trim_malloc, resident_bytes, limit_malloc_arenas
+limit_malloc_arenas()
 kept = []
 def work():
     made = [bytes(4_000) for _ in range(20_000)]
@@ -29,7 +29,7 @@ threads = [threading.Thread(target=work) for _ in range(4)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 before = resident_bytes()
-give_back()
+trim_malloc()
 print(before - resident_bytes() > 30_000_000)
 """
 

@@ -18,7 +18,7 @@ from typer.main import get_command
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.serving import warming
+from hierogram.daemon.serving import warm_up
 from hierogram.storage.database.connection import parse_url
 
 ROOT = Path(__file__).parents[3]
@@ -217,4 +217,4 @@ def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_image_is_built_with_all_kernels_of_the_daemon() -> None:
     environment = CONTAINER.index("HIEROGRAM_CACHE=")
-    assert environment < CONTAINER.index(f"RUN python -m {warming.__name__}") < CONTAINER.index("VOLUME")
+    assert environment < CONTAINER.index(f"RUN python -m {warm_up.__name__}") < CONTAINER.index("VOLUME")

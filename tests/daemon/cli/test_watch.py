@@ -15,7 +15,7 @@ from tests.daemon.conftest import Run
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.daemon.cli.stores import _display
-from hierogram.daemon.library.store import Glance
+from hierogram.daemon.library.store import StoreSummary
 from hierogram.storage.browsing.progress import latest_rules
 from hierogram.storage.browsing.reader import Reader
 
@@ -72,13 +72,13 @@ def test_words_that_look_like_markup_are_shown_literally(hierogram: Run, learned
     seen = json.loads(ran.out.splitlines()[0])
     seen["latest_rules"] = [{"source": "[red]la", "target": "[X,1] the", "uses": 3}]
     console = Console(file=io.StringIO(), width=100)
-    console.print(_display(Glance(**seen)))
+    console.print(_display(StoreSummary(**seen)))
     shown = console.file.getvalue()
     assert "[red]la" in shown
     assert "[X,1] the" in shown
 
 
 def test_the_latest_rules_are_found_by_their_ids(learned_url: str) -> None:
-    with Reader(learned_url) as reader, plans() as seen, reader.look() as look:
+    with Reader(learned_url) as reader, plans() as seen, reader.read() as look:
         assert len(latest_rules(look, 4)) == 4
     assert_no_scan(plan_of(seen, "FROM rules"), "rules")

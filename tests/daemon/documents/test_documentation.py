@@ -57,7 +57,7 @@ def test_every_documented_query_returns_rows(
     monkeypatch.setattr("hierogram.storage.grammar.changes.now", lambda: tomorrow)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
     with open_store(learned_url) as store:
-        store.set_apart("bad.gz", "news", "damaged", lambda: "failed/bad.gz")
+        store.record_failed_file("bad.gz", "news", "damaged", lambda: "failed/bad.gz")
     (tmp_path / "bad").write_text("a b\n")
     assert hierogram("--store", learned_url, "ingest", "bad", "--format", "pipes").code == 0
     assert hierogram("--store", learned_url, "export").code == 0

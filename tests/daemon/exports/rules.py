@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from hierogram.daemon.compressing import compressed
-from hierogram.daemon.exports.exporting import OutputFiles, decided, score, write_rules
+from hierogram.daemon.compressing import create_compressed
+from hierogram.daemon.exports.exporting import OutputFiles, resolve_plan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters
 from hierogram.daemon.exports.formats.registry import FORMATS
-from hierogram.daemon.exports.lexicon import load_lexicon, weigh
+from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
@@ -81,7 +81,7 @@ def write(
 ) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:  # fmt: skip
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
-    plan = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))
+    plan = resolve_plan(options, next(notation for notation in NOTATIONS.values() if named.supports(notation)))
     plan = replace(plan, samples=samples)
     given = Source(rules)
     source = cast(Snapshot, given)
@@ -94,8 +94,8 @@ def write(
         counts = apply_filters(database, plan.options, samples)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
-            weigh(database, "kept")
+            load_lexical_weights(database, "kept")
         score(database, plan, least_seen)
-        output = OutputFiles(folder / name, folder / f"{name}.glue", compressed)
+        output = OutputFiles(folder / name, folder / f"{name}.glue", create_compressed)
         written = write_rules(database, plan, output, TOKENS, lambda done: None)
     return folder / name, written, counts

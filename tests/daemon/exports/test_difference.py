@@ -26,7 +26,7 @@ def delta(source: str, target: str, count: int, expected: float = 0) -> Delta:
 
 
 @pytest.mark.parametrize(
-    "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS]))
+    "format", sorted(name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]))
 )
 def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(current_sample=True, format=format)

@@ -315,7 +315,7 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     more = [publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua")) for _ in range(3)]
     assert len({made.folder for made in more}) == 3
     assert (folder / "latest").resolve() == more[-1].folder
-    assert more[-1].retired == [more[0].folder]
+    assert more[-1].pruned == [more[0].folder]
     shown = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert shown == {more[1].folder.name, more[2].folder.name, "latest"}
     assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}

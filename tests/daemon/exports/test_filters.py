@@ -11,7 +11,7 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.rules import Given, write
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.filters import TestSet
+from hierogram.daemon.exports.filters import SentenceIndex
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
 from hierogram.storage.options import from_plain
@@ -152,7 +152,7 @@ sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_si
 def test_rules_that_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:
     number = iter(range(1, 10))
     parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
-    found = TestSet(" ".join(words) for words in test_set).matches(render_side(parsed))
+    found = SentenceIndex(" ".join(words) for words in test_set).matches(render_side(parsed))
     assert list(found) == [k for k, words in enumerate(test_set) if fits(parsed, words)]
 
 
@@ -164,9 +164,9 @@ def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: p
             Places.asked += 1
             return super().__contains__(number)
 
-    find = TestSet._find
-    monkeypatch.setattr(TestSet, "_find", lambda test_set, run: Places(find(test_set, run)))
-    test_set = TestSet(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
+    find = SentenceIndex._find
+    monkeypatch.setattr(SentenceIndex, "_find", lambda test_set, run: Places(find(test_set, run)))
+    test_set = SentenceIndex(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
     assert list(test_set.matches("the [X,1] rare")) == [501, 503, 505]
     # Both runs are searched in the six sentences with the rare word, and in no other.
     assert Places.asked == 12

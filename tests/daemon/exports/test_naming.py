@@ -8,7 +8,7 @@ from tests.daemon.exports.parsers import content
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, UsageError
-from hierogram.daemon.exports.exporting import decided, glue_name
+from hierogram.daemon.exports.exporting import glue_name, resolve_plan
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
@@ -39,7 +39,7 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
     ],
 )
 def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: tuple[str, Compression, str]) -> None:
-    how = decided(options, PHRASES, None if path is None else Path(path))
+    how = resolve_plan(options, PHRASES, None if path is None else Path(path))
     assert (how.format.name, how.compression, how.ending) == wanted
     assert how.options.format == wanted[0]
 
@@ -63,13 +63,13 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
 )
 def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        decided(options, PHRASES, Path(path))
+        resolve_plan(options, PHRASES, Path(path))
 
 
 def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
-    assert decided(ExportOptions(), FRAGMENTS).ending == ".fragments.zst"
+    assert resolve_plan(ExportOptions(), FRAGMENTS).ending == ".fragments.zst"
     with pytest.raises(ExportError, match=r"a store of trees cannot be exported as moses: use fragments, pcfg"):
-        decided(ExportOptions(format="moses"), FRAGMENTS)
+        resolve_plan(ExportOptions(format="moses"), FRAGMENTS)
 
 
 def test_decoders_can_read_their_formats() -> None:
@@ -82,7 +82,7 @@ def test_compression_that_the_reader_does_not_support_is_refused(format: str) ->
     with pytest.raises(OptionError, match=f"readers of {format} do not support zstd"):
         ExportOptions(format=format, compression="zstd")
     with pytest.raises(UsageError, match="readers of cdec do not support zstd"):
-        decided(ExportOptions(compression="zstd"), PHRASES)
+        resolve_plan(ExportOptions(compression="zstd"), PHRASES)
 
 
 def test_glue_rules_are_named_like_their_grammar() -> None:

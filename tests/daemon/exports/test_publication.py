@@ -24,15 +24,15 @@ from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     Versions,
-    only_one,
+    list_versions,
+    lock_name,
+    prune_versions,
     publish_files,
     publish_folder,
-    retire,
     version_name,
-    versions,
     working_folder,
 )
-from hierogram.daemon.files import appearing
+from hierogram.daemon.files import atomic_write
 from hierogram.storage.store import Store, open_store
 
 EXPORTER = """
@@ -64,7 +64,7 @@ def test_a_new_version_sorts_after_all_others(tmp_path: Path) -> None:
             (tmp_path / made[0]).rmdir()
     noon = "news-20260301T120000Z"
     assert made == [noon, *(f"{noon}-{n}" for n in (2, 3, 4)), "news-20260301T120001Z"]
-    assert [path.name for path in versions(tmp_path, "news")] == made[1:]
+    assert [path.name for path in list_versions(tmp_path, "news")] == made[1:]
 
 
 def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypat
 
 def test_a_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with appearing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"half")
         assert not path.exists()
         file.write(b" and half")
@@ -101,7 +101,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(path)
     with ThreadPoolExecutor(1) as pool:
         read = pool.submit(path.read_bytes)
-        with appearing(path) as file:
+        with atomic_write(path) as file:
             file.write(b"whole")
         assert read.result(timeout=30) == b"whole"
     assert path.is_fifo()
@@ -121,7 +121,7 @@ def test_an_export_does_not_replace_a_device(store: Store, tmp_path: Path) -> No
 
 
 def interrupt(path: Path) -> None:
-    with appearing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
 
@@ -232,9 +232,9 @@ def test_leftovers_of_dead_processes_are_removed_and_those_of_live_ones_kept(tmp
 
 
 def test_each_name_has_one_writer(tmp_path: Path) -> None:
-    with only_one(tmp_path, "a"), only_one(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
-        only_one(tmp_path, "a").__enter__()
-    with only_one(tmp_path, "a"):
+    with lock_name(tmp_path, "a"), lock_name(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
+        lock_name(tmp_path, "a").__enter__()
+    with lock_name(tmp_path, "a"):
         pass
 
 
@@ -253,11 +253,11 @@ def test_versions_retire_by_number_and_age(tmp_path: Path) -> None:
     make_version(tmp_path, "news-20260104T000000Z")
     (tmp_path / "latest").unlink()
     (tmp_path / "latest").symlink_to(names[0])
-    assert [path.name for path in versions(tmp_path, "news")] == [*names, "news-20260104T000000Z"]
+    assert [path.name for path in list_versions(tmp_path, "news")] == [*names, "news-20260104T000000Z"]
     now = datetime(2026, 1, 4, 12, tzinfo=UTC)
-    gone = retire(Versions(tmp_path, "news", 3, timedelta(days=2)), now)
+    gone = prune_versions(Versions(tmp_path, "news", 3, timedelta(days=2)), now)
     # The oldest version has expired, but `latest` points to it.
     assert set(gone) == {made[1], made[2]}
     assert made[0].exists()
     assert other.exists()
-    assert retire(Versions(tmp_path, "news"), now) == []
+    assert prune_versions(Versions(tmp_path, "news"), now) == []

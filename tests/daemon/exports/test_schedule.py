@@ -14,15 +14,15 @@ from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.exports.exporting import Published, Report
 from hierogram.daemon.exports.options import ExportJob, parse_span
-from hierogram.daemon.exports.publication import versions
+from hierogram.daemon.exports.publication import list_versions
 from hierogram.daemon.exports.schedule import (
     add_job,
     check_configured_jobs,
     configure_jobs,
     correct_next_runs,
+    dry_run_job,
     find_job,
     list_jobs,
-    rehearse_job,
     remove_job,
     run_due,
     run_job,
@@ -255,7 +255,7 @@ def dead_process() -> str:
     import subprocess
     import sys
 
-    script = "from hierogram.storage.database.claims import this_process; print(this_process())"
+    script = "from hierogram.storage.database.claims import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -287,7 +287,7 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
     make_due(store_url, "nightly", timedelta(days=3))
     configure_jobs(store, [configured])
     assert runs() == ["nightly"]
-    [version] = versions(tmp_path / "grammars", "nightly")
+    [version] = list_versions(tmp_path / "grammars", "nightly")
     [status] = list_jobs(store)
     assert (status.state, status.path) == ("done", str(version / "grammar.moses.gz"))
     configure_jobs(store, [])
@@ -369,11 +369,11 @@ def test_nothing_is_rewritten_without_a_change(store: Store, store_url: str, tmp
 
     first = next_run()
     # Changes outside the grammar do not count.
-    store.keep_events(1_000)
+    store.set_event_limit(1_000)
     store.begin_ingest("default", "x", "pipes")
     second = next_run()
     assert (second.folder, second.manifest.sha256, second.unchanged) == (first.folder, first.manifest.sha256, True)
-    assert versions(tmp_path / "news", "news") == [first.folder]
+    assert list_versions(tmp_path / "news", "news") == [first.folder]
     [status] = list_jobs(store)
     assert (status.state, status.rules, status.path) == ("unchanged", 1, str(first.folder / first.manifest.file))
     assert status.succeeded_at is not None
@@ -423,17 +423,17 @@ def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_pat
 
 def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Path) -> None:
     kept = job(tmp_path, keep=1)
-    first = rehearse_job(store, kept)
+    first = dry_run_job(store, kept)
     assert not (tmp_path / "news").exists()
-    assert (first.folder.parent, first.manifest.rules, first.retired) == (tmp_path / "news", 1, [])
+    assert (first.folder.parent, first.manifest.rules, first.pruned) == (tmp_path / "news", 1, [])
     made = run_job(store, kept)
     assert (made.manifest.sha256, made.manifest.file) == (first.manifest.sha256, first.manifest.file)
-    assert rehearse_job(store, kept).unchanged
+    assert dry_run_job(store, kept).unchanged
     change(store)
-    second = rehearse_job(store, kept)
+    second = dry_run_job(store, kept)
     assert not second.unchanged
-    assert second.retired == [made.folder]
-    assert versions(tmp_path / "news", "news") == [made.folder]
+    assert second.pruned == [made.folder]
+    assert list_versions(tmp_path / "news", "news") == [made.folder]
     assert len(store.exports()) == 1
 
 

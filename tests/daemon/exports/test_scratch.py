@@ -70,7 +70,9 @@ def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
         list(database.lines(wrong))
 
 
-@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS])])
+@pytest.mark.parametrize(
+    "format", [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS])]
+)
 def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables replace the views between the steps, and the result has the same bytes."""
     written = []

@@ -7,9 +7,9 @@ import numpy as np
 from tests.daemon.learning.every_kind import CASES
 from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record, is_state
 
-from hierogram.daemon.learning.kinds.kind import Drawn, Means, SweepRequest
+from hierogram.daemon.learning.kinds.kind import ChainConfig, StoredSamples, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.library.sampling import NothingKnown
 from hierogram.samplers.exceptions import DerivationError
@@ -104,7 +104,7 @@ class Fuzz:
     def __init__(self, rows: list[PairRow], settings: Settings, seed: int) -> None:
         self._rows, self._settings = rows, settings
         self._random = np.random.default_rng(seed)
-        self._kind = kind_of(settings)
+        self._kind = find_kind(settings)
         self._loaded = self._kind.load(rows, settings)
         self._states = [row.current or b"" for row in rows]
         self._records = [row.averages or b"" for row in rows]
@@ -163,14 +163,14 @@ class Fuzz:
         state = loaded.decode(join_blobs(states))
         assert split_blobs(loaded.encode(state)) == states
         averages = loaded.read_averages(join_blobs(records))
-        drawn = Drawn(loaded.trees(state), join_blobs(records))
+        drawn = StoredSamples(loaded.trees(state), join_blobs(records))
         rules = loaded.rule_deltas(None, drawn, settings)
         assert (rules.counts >= 0).all()
         assert (rules.expected_uses >= 0).all()
         assert int(loaded.occurrences(state).uses.sum()) == int(rules.counts.sum())
         every = np.ones(len(states), np.bool_)
         if sweep:
-            chain = kind.chain(NothingKnown(settings, self._rows), Means(1))
+            chain = kind.chain(NothingKnown(settings, self._rows), ChainConfig(1))
             try:
                 chain.enter(loaded, state, ~every)
                 request = SweepRequest(np.full(len(states), 100), every, every)

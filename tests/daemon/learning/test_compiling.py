@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.daemon.learning.checksum import learned
 
-from hierogram.daemon.learning.kinds import compiling as kernels
-from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.daemon.learning.kinds import kernel_compilation as kernels
+from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
 from hierogram.samplers.compiled.cache import cache_folder
 
-COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.compiling", "0"]
+COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.kernel_compilation", "0"]
 
 LEARNING = """
 import sys
@@ -50,7 +50,7 @@ def expected(tmp_path: Path) -> int:
 @pytest.fixture
 def hide_sweep_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the sweep kernels of the cache."""
-    monkeypatch.setattr(kernels, "is_kept", lambda _kernel: False)
+    monkeypatch.setattr(kernels, "is_cached", lambda _kernel: False)
     monkeypatch.setattr(kernels, "processors", lambda: 2)
 
 

@@ -94,7 +94,7 @@ def test_zeroed_derivations_are_told_and_made_again(filled: Store, sealed: bool)
         learn(filled, sweeps=1)
     assert [one.pair_id for one in caught.value.damaged] == ids
     done = repair(filled)
-    assert (done.begun_anew, done.left) == (ids, [])
+    assert (done.reset_pairs, done.remaining_problems) == (ids, [])
     assert sound(filled)
     assert filled.count_pairs(["waiting"]) == len(ids)
     learn(filled, sweeps=1)
@@ -136,7 +136,7 @@ def test_a_store_is_made_again_whatever_its_derivations_hold(kind: str, store_ur
                     own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
                     overwrite(store, row.id, state, record, checksum=own)
             assert verify(store).problems
-            assert repair(store).left == []
+            assert repair(store).remaining_problems == []
             assert sound(store)
             learn(store, sweeps=1)
             assert sound(store)
@@ -148,7 +148,7 @@ def test_counts_that_lack_uses_end_learning_with_an_error(filled: Store, store_u
     query(store_url, "UPDATE rules SET count = 1 WHERE count > 1")
     with pytest.raises(CountsError, match="hierogram repair"):
         learn(filled, sweeps=3)
-    assert repair(filled).left == []
+    assert repair(filled).remaining_problems == []
     learn(filled, sweeps=1)
     assert sound(filled)
 
@@ -170,7 +170,7 @@ def test_links_that_do_not_fit_are_told_and_made_again(filled: Store, store_url:
     assert "pair 4: its links do not fit its words" in problems
     assert "pair 5: its links do not fit its words" in problems
     done = repair(filled)
-    assert (done.aligned_again, done.left) == ([5], [])
+    assert (done.aligned_again, done.remaining_problems) == ([5], [])
     assert sound(filled)
     assert filled.count_pairs(["unaligned"]) == 1
     align_pending(filled)
@@ -192,7 +192,7 @@ def test_an_alignment_that_cannot_be_read_is_told_and_made_again(
     with pytest.raises(DamagedPairsError, match=f"pair {damaged}: its alignment"):
         learn(filled, sweeps=1)
     done = repair(filled)
-    assert (done.aligned_again, done.left) == ([damaged], [])
+    assert (done.aligned_again, done.remaining_problems) == ([damaged], [])
     assert sound(filled)
     align_pending(filled)
     learn(filled, sweeps=1)
@@ -212,7 +212,7 @@ def test_pairs_that_are_set_aside_are_left_out_until_they_are_repaired(filled: S
     withdraw_requested(filled)
     assert [row.id for row in filled.pairs_by_id([5, 6])] == [5]
     done = repair(filled)
-    assert (done.put_back, done.begun_anew) == (1, [5])
+    assert (done.put_back, done.reset_pairs) == (1, [5])
     withdraw_requested(filled)
     assert filled.pairs_by_id([5, 6]) == []
     assert sound(filled)

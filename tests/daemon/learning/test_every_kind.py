@@ -10,7 +10,7 @@ from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import contents
 from tests.storage.building import query
 
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
@@ -33,7 +33,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture
 def burn_in(case: Case) -> int:
     """The number of sweeps that take a new pair through the schedule of its kind."""
-    return kind_of(case.settings).course(case.settings).burn_in
+    return find_kind(case.settings).course(case.settings).burn_in
 
 
 @pytest.fixture
@@ -151,11 +151,11 @@ def test_a_damaged_store_is_repaired(filled: Store, store_url: str) -> None:
     query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
     query(store_url, "DELETE FROM rule_words")
     assert verify(filled).problems
-    assert repair(filled).left == []
+    assert repair(filled).remaining_problems == []
     assert verify(filled).problems == []
     assert contents(filled) == before
     query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
     query(store_url, "UPDATE derivations SET averages = substr(averages, 1, 2) WHERE pair_id = 6")
-    assert repair(filled).begun_anew == [5, 6]
+    assert repair(filled).reset_pairs == [5, 6]
     learn(filled, sweeps=1)
     assert verify(filled).problems == []

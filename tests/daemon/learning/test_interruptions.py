@@ -20,7 +20,7 @@ from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 import hierogram as hg
 from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
-from hierogram.daemon.learning.learning import learn, run_to_continue
+from hierogram.daemon.learning.learning import find_interrupted_run, learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
@@ -315,7 +315,7 @@ def test_a_finished_run_does_not_continue_if_pairs_are_new(store_url: str) -> No
         fill(store, some_pairs(40))
         learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
         fill(store, some_pairs(41)[-1:])
-        assert run_to_continue(store, SWEEPS) is None
+        assert find_interrupted_run(store, SWEEPS) is None
         learn(store, sweeps=SWEEPS, options=LearnOptions(1))
         assert [row.sweep for row in store.pairs()] == [6 + 2 * SWEEPS] * 40 + [6 + SWEEPS]
 

@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
-from hierogram.daemon.learning.derivations import derivation_of, expected_rules, own_words
+from hierogram.daemon.learning.derivations import expected_rules, own_words, read_derivation
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.store import Store, open_store
@@ -134,7 +134,7 @@ def test_phrases_are_learned_verified_exported_and_used_for_translation(
         of_words = {
             sides: count for sides, (count, _) in dictionary(store).items() if sides not in (STRAIGHT, INVERTED)
         }
-        keys = [derivation_of(row, store.settings()) for row in store.pairs()]
+        keys = [read_derivation(row, store.settings()) for row in store.pairs()]
         [found] = store.find_rules("s' il te plaît", limit=1)
     assert found.target == "please"
     assert max(len(side.split()) for sides in of_words for side in sides) == 4
@@ -187,7 +187,7 @@ def test_a_derivation_is_shown(raw: Store) -> None:
     learn(raw, sweeps=10)
     settings = raw.settings()
     for row in raw.pairs():
-        uses = derivation_of(row, settings)
+        uses = read_derivation(row, settings)
         assert (uses[0].source_span, uses[0].target_span) == (
             (0, len(row.source.split())),
             (0, len(row.target.split())),

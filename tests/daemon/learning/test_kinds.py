@@ -13,13 +13,13 @@ from hierogram.daemon.learning.kinds import synchronous
 from hierogram.daemon.learning.kinds.kind import (
     Averages,
     Chain,
+    ChainConfig,
     Kind,
-    Loaded,
-    Means,
+    LoadedBatch,
     Report,
     Sweep,
     SweepRequest,
-    key_of_sides,
+    make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.registry import KINDS
@@ -28,14 +28,14 @@ from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
-from hierogram.samplers.grammar.rules import RuleUse, terminal_of
+from hierogram.samplers.grammar.rules import RuleUse, unescape_terminal
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store, open_store
 
 NAME = "whole pairs"
-WORDS = (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of))
+WORDS = (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal))
 
 
 class WholePairsChain(Chain):
@@ -43,17 +43,17 @@ class WholePairsChain(Chain):
 
     rule_types = rule_tokens = 0
 
-    def __init__(self, store: Store, means: Means) -> None:
+    def __init__(self, store: Store, config: ChainConfig) -> None:
         status = store.status()
         self.rule_types, self.rule_tokens = status.rules_in_use, status.rule_tokens
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedBatch, state: State, stored: NDArray[np.bool_]) -> None:
         self.rule_tokens += int((~stored).sum())
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedBatch, state: State, change: int) -> None:
         self.rule_tokens += change * loaded.size
 
-    def sweep(self, loaded: Loaded) -> Sweep:
+    def sweep(self, loaded: LoadedBatch) -> Sweep:
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
             report(loaded.size)
             return state, SweepInfo(0, 0, 0, 0, 0)
@@ -84,7 +84,7 @@ WHOLE_PAIRS = Kind(
     lambda _: Schedule(1, 2),
     WholePairsChain,
     synchronous.KIND.trial,
-    key_of_sides,
+    make_key,
     show,
     EXAMPLE,
 )

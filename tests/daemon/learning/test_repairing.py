@@ -84,7 +84,7 @@ def test_counts_are_repaired_from_intact_derivations(filled: Store, store_url: s
     query(store_url, DAMAGE[damage])
     assert not sound(filled)
     done = repair(filled)
-    assert (done.left, done.begun_anew, done.changed) == ([], [], True)
+    assert (done.remaining_problems, done.reset_pairs, done.changed) == ([], [], True)
     assert sound(filled)
     assert contents(filled) == before
     assert filled.vocabulary_sizes() == words
@@ -101,7 +101,7 @@ def test_a_pair_without_a_readable_derivation_starts_over(filled: Store, store_u
     query(store_url, LOST[damage])
     assert not sound(filled)
     done = repair(filled)
-    assert (done.left, done.begun_anew) == ([], [7])
+    assert (done.remaining_problems, done.reset_pairs) == ([], [7])
     assert sound(filled)
     [row] = filled.pairs_by_id([7])
     assert (row.state, row.stage, row.sweep, row.current, row.averages) == ("waiting", 0, 0, None, None)
@@ -115,7 +115,7 @@ def test_a_derivation_is_kept_if_only_the_state_was_lost(filled: Store, store_ur
     query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id = 3")
     assert not sound(filled)
     done = repair(filled)
-    assert (done.going_on, done.begun_anew, done.left) == (1, [], [])
+    assert (done.resumed_pairs, done.reset_pairs, done.remaining_problems) == (1, [], [])
     assert sound(filled)
     assert contents(filled)[0] == rules
     assert filled.pairs_by_id([3])[0].state == "sampling"
@@ -125,14 +125,14 @@ def test_all_damage_at_once(filled: Store, store_url: str) -> None:
     for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "resampled"):
         query(store_url, DAMAGE[damage])
     query(store_url, LOST["derivation truncated"])
-    assert repair(filled).left == []
+    assert repair(filled).remaining_problems == []
     assert sound(filled)
 
 
 def test_a_consistent_store_is_unchanged(filled: Store) -> None:
     before = contents(filled)
     done = repair(filled)
-    assert (done.changed, done.left) == (False, [])
+    assert (done.changed, done.remaining_problems) == (False, [])
     assert contents(filled) == before
 
 
@@ -141,11 +141,11 @@ def test_a_dry_run_changes_nothing(filled: Store, store_url: str) -> None:
     query(store_url, LOST["derivation truncated"])
     before, problems = query(store_url, "SELECT * FROM rules ORDER BY id"), verify(filled)
     done = repair(filled, keep=False)
-    assert (done.begun_anew, done.changed) == ([7], True)
+    assert (done.reset_pairs, done.changed) == ([7], True)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
     assert verify(filled) == problems
     # The store's cached values are still correct.
-    assert repair(filled).begun_anew == [7]
+    assert repair(filled).reset_pairs == [7]
     assert sound(filled)
 
 
@@ -172,9 +172,9 @@ def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, sto
     assert "pair 5: its alignment cannot be read: the link 99-99 of pair 5 is beyond its words" in problems
     assert any(problem.startswith("pair 7: its alignment cannot be read") for problem in problems), problems
     done = repair(filled)
-    assert done.begun_anew == []
+    assert done.reset_pairs == []
     assert done.aligned_again == [5, 7]
-    assert any("pairs without a corpus: 6" in problem for problem in done.left)
+    assert any("pairs without a corpus: 6" in problem for problem in done.remaining_problems)
     assert done.rules_corrected
 
 
@@ -205,7 +205,7 @@ def test_the_commands_give_advice(hierogram: Run, filled: Store, store_url: str)
     assert "settled was 30, is 29" in ran.out
     assert hierogram(*chosen, "verify").code == 0
     assert hierogram(*chosen, "repair").out == "no problems found: nothing to repair\n"
-    assert json.loads(hierogram(*chosen, "repair", "--json").out)["begun_anew"] == []
+    assert json.loads(hierogram(*chosen, "repair", "--json").out)["reset_pairs"] == []
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
     ran = hierogram(*chosen, "repair")
     assert (ran.code, "restore a backup" in ran.err) == (1, True)

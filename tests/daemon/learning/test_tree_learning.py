@@ -67,11 +67,11 @@ def test_an_interrupted_run_continues_like_an_uninterrupted_one(store_url: str) 
         learn(treebank, sweeps=4)
         found = grammar(treebank)
         learned = treebank.labels()
-    counts, means, labels = TreeChainRun().after(13)
+    counts, config, labels = TreeChainRun().after(13)
     assert learned == labels
     assert {rule: count for rule, (count, _) in found.items() if count} == counts
     # Each tree's mean is rounded down to a whole unit.
-    assert {rule: uses for rule, (_, uses) in found.items()} == pytest.approx(means, abs=len(TREES) / ONE_USE)
+    assert {rule: uses for rule, (_, uses) in found.items()} == pytest.approx(config, abs=len(TREES) / ONE_USE)
 
 
 class TreeChainRun:
@@ -95,9 +95,9 @@ class TreeChainRun:
             if number > QUICK.annealing:
                 kept.append({(f.label, f.fragment): f.uses for f in self.chain.fragments()})
         counts = {(f.label, f.fragment): f.uses for f in self.chain.fragments()}
-        means = {
+        config = {
             rule: sum(sample.get(rule, 0) for sample in kept) / len(kept)
             for rule in {rule for sample in kept for rule in sample}
         }
         labels = [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
-        return counts, means, labels
+        return counts, config, labels

@@ -132,7 +132,7 @@ def test_parts_are_repaired(learned: Store, store_url: str, damage: str, monkeyp
     for statement in DAMAGE[damage]:
         query(store_url, statement)
     make_small(monkeypatch, 3)
-    assert repair(learned).left == []
+    assert repair(learned).remaining_problems == []
     assert verify(learned).problems == []
     assert contents(learned) == before
 

@@ -56,13 +56,13 @@ def use_a_store(folder: Path) -> None:
         assert hg.diagnose(store, options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules_in_use
         assert store.notation().one == "pair"
-        assert store.glance().rules_in_use
+        assert store.summary().rules_in_use
         assert store.upgraded_from is None
         store.aligner.prepared([("la maison", "the house")])
-        with store.reader.look() as look:
+        with store.reader.read() as look:
             assert look.settings() == store.settings()
         assert store.writer() is None
-        assert list(hg.kept_scores(store)) == []
+        assert list(hg.stored_scores(store)) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(current_sample=True).top(1, "count")[0]
@@ -76,7 +76,7 @@ def use_a_store(folder: Path) -> None:
                 expect(use, hg.UsageError, "sacremoses")
         assert [pair.number for pair in store.pairs()] == [1, 2, 3, 4, 5]
         assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
-        assert store.ask("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
+        assert store.query("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None
         assert not store.verify().problems
         assert not store.repair(keep=False).changed

@@ -135,6 +135,6 @@ def test_every_page_with_commands_is_covered() -> None:
     with_commands = {
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
-    # Daemons, pages in a browser, comparisons and measurements are not part of the library; SQL uses `ask`.
+    # Daemons, pages in a browser, comparisons and measurements are not part of the library; SQL uses `query`.
     others = {"comparison", "daemon", "http", "integrations", "pages", "performance"}
     assert with_commands - others == PAGES.keys()

@@ -68,7 +68,7 @@ class Hot:
     """A custom schedule: T = 3 in every second sweep."""
 
     burn_in = 4
-    leaving = False
+    avoid_current = False
 
     def stages(self, sweeps: Any) -> Any:
         return hg.Annealing().stages(sweeps)

@@ -281,7 +281,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
     assert (manifest.format, manifest.compression) == ("moses", "gzip")
     for _ in range(3):
         made = opened.publish(tmp_path / "versions", "news", keep=2, format="jsonl")
-    assert made.retired
+    assert made.pruned
     assert hg.Decoder(opened).pack(tmp_path / "grammar.packed") > 10
     line = opened.rules(source="la").top(1)[0]
     assert hg.Decoder(tmp_path / "grammar.packed").translate("la").text == line.target
@@ -479,7 +479,7 @@ def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     assert new.withdraw(np.array([2, 3])).pairs == 2
     assert new.withdraw(pandas.Series([4])).pairs == 1
     with pytest.raises(InputError, match="pair 99 not found"):
-        list(hg.kept_scores(new, 99))
+        list(hg.stored_scores(new, 99))
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
@@ -517,12 +517,12 @@ def test_human_links(new: hg.GrammarStore) -> None:
 @pytest.mark.database("sqlite", "postgres")
 def test_sql_queries(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = ask_url_of(store_url)
-    found = opened.ask("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
+    found = opened.query("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
     assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]
     assert found.more
     with pytest.raises(hg.StoreError):
-        opened.ask("DELETE FROM rules", sql_url=asked_by)
+        opened.query("DELETE FROM rules", sql_url=asked_by)
 
 
 def test_learning_from_an_empty_store(new: hg.GrammarStore) -> None:

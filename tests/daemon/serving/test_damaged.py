@@ -59,7 +59,7 @@ def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(stor
     assert store.count_pairs(["settled"]) == 34
     # The rules of these pairs are still counted, which is told, too.
     assert [line.split(":")[0] for line in verify(store).problems[:2]] == ["pair 4", "pair 17"]
-    assert (repair(store).begun_anew, store.damaged_pairs()) == ([4, 17], [])
+    assert (repair(store).reset_pairs, store.damaged_pairs()) == ([4, 17], [])
     with Hands(store, idle_share=1.0) as hands:
         hands.settle()
         hands.turns.take()

@@ -8,7 +8,7 @@ import pytest
 
 _SCRIPT = """
 import logging, re, threading
-from hierogram.daemon.serving.signals import end_within
+from hierogram.daemon.serving.signals import exit_after
 
 def hang(kind):
     if kind == "sleeps":
@@ -18,7 +18,7 @@ def hang(kind):
 
 logging.basicConfig(format="%(message)s")
 kind = {kind!r}
-end_within(1.0, 3)
+exit_after(1.0, 3)
 if kind != "nothing":
     threading.Thread(target=hang, args=(kind,)).start()
 """

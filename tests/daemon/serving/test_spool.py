@@ -15,13 +15,13 @@ from tests.storage.building import query
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving import spool as spool_module
 from hierogram.daemon.serving.spool import (
-    FileStuckError,
-    Offer,
+    FileMoveError,
+    SpoolInput,
     StoppedError,
+    find_inputs,
+    ingest_input,
     move,
-    offers,
     prepare,
-    take_in,
 )
 from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records import Settings
@@ -47,7 +47,7 @@ def put(path: Path, text: str = TEXT, *, changed: int = 0) -> Path:
 
 
 def names(folder: Path) -> list[tuple[str, str | None]]:
-    return [(offer.name, offer.corpus) for offer in offers(folder)[0]]
+    return [(offer.name, offer.corpus) for offer in find_inputs(folder)[0]]
 
 
 def test_complete_files_are_taken_oldest_first(spool: Path) -> None:
@@ -67,7 +67,7 @@ def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
     put(spool / "x.source", changed=1)
     put(spool / "x.target.zst", changed=9)
     put(spool / "y.v2.alignment", changed=1)
-    found, incomplete = offers(spool)
+    found, incomplete = find_inputs(spool)
     assert found == []
     assert [files.shown for files in incomplete] == [
         "x.source and x.target.zst: waiting for x.alignment",
@@ -75,12 +75,12 @@ def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
     ]
     put(spool / "x.alignment.gz", changed=2)
     put(spool / "z.bars", changed=5)
-    found, incomplete = offers(spool)
+    found, incomplete = find_inputs(spool)
     assert [offer.name for offer in found] == ["z.bars", "x.source + x.target.zst + x.alignment.gz"]
     assert [files.files for files in incomplete] == [("y.v2.alignment",)]
     put(spool / "y.v2.source.bz2", changed=6)
     put(spool / "y.v2.target.xz", changed=6)
-    found, incomplete = offers(spool)
+    found, incomplete = find_inputs(spool)
     assert [offer.name for offer in found][-1] == "x.source + x.target.zst + x.alignment.gz"
     assert "y.v2.source.bz2 + y.v2.target.xz + y.v2.alignment" in [offer.name for offer in found]
 
@@ -101,11 +101,11 @@ def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path,
         put(spool / "law" / name, "".join(text + "\n" for text in column))
     (spool / "done" / "law").mkdir()
     put(spool / "done" / "law" / "x.target")
-    [offer] = offers(spool)[0]
-    report = take_in(store, offer)
+    [offer] = find_inputs(spool)[0]
+    report = ingest_input(store, offer)
     assert (report.corpus, report.totals.accepted) == ("law", 9)
     move(spool, offer)
-    assert offers(spool) == ([], [])
+    assert find_inputs(spool) == ([], [])
     assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
         "x.alignment",
         "x.source",
@@ -129,11 +129,11 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
 ) -> None:
     assert callable(make)
     make(spool / "bad.gz")
-    [offer] = offers(spool)[0]
+    [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=reason) as raised:
-        take_in(store, offer)
+        ingest_input(store, offer)
     move(spool, offer, str(raised.value))
-    assert offers(spool) == ([], [])
+    assert find_inputs(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{raised.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
     assert store.count_pairs() == 0
@@ -141,10 +141,10 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
 
 def test_an_interrupted_file_is_continued(spool: Path, store: Store) -> None:
     put(spool / "x.bars")
-    [offer] = offers(spool)[0]
+    [offer] = find_inputs(spool)[0]
     with pytest.raises(StoppedError):
-        take_in(store, offer, stopped=lambda: store.count_pairs() > 0)
-    assert take_in(store, offer).totals.duplicates == 9
+        ingest_input(store, offer, stopped=lambda: store.count_pairs() > 0)
+    assert ingest_input(store, offer).totals.duplicates == 9
     assert store.count_pairs() == 9
     assert store.integrity() == []
 
@@ -154,49 +154,49 @@ def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     with pytest.raises(SpoolError, match=r"file(/done)? cannot be created"):
         prepare(tmp_path / "file")
     with pytest.raises(SpoolError, match="cannot be read"):
-        offers(tmp_path / "nowhere")
+        find_inputs(tmp_path / "nowhere")
     (spool / "done").rmdir()
     (spool / "done").write_text("")
     with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
-        move(spool, Offer((put(spool / "x.bars"),), None))
+        move(spool, SpoolInput((put(spool / "x.bars"),), None))
 
 
 def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path, store: Store) -> None:
     put(spool / "x.source", "la maison\nun chat\n")
     put(spool / "x.target", "the house\na cat\n")
     put(spool / "y.unaligned", "")
-    assert [files.shown for files in offers(spool)[1]] == [
+    assert [files.shown for files in find_inputs(spool)[1]] == [
         "x.source and x.target: waiting for x.alignment",
         "y.unaligned: waiting for y.source and y.target and y.alignment",
     ]
     put(spool / "x.unaligned", "")
-    [offer] = offers(spool)[0]
+    [offer] = find_inputs(spool)[0]
     assert offer.name == "x.source + x.target"
-    assert take_in(store, offer).totals.accepted == 2
+    assert ingest_input(store, offer).totals.accepted == 2
     assert store.count_pairs(["unaligned"]) == 2
     move(spool, offer)
     assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
-    assert len(offers(spool)[1]) == 1
+    assert len(find_inputs(spool)[1]) == 1
 
 
 def test_source_and_target_are_taken_without_an_alignment_after_a_timeout(spool: Path) -> None:
     put(spool / "x.source")
     put(spool / "x.target")
-    assert offers(spool, unaligned_after=3600)[0] == []
+    assert find_inputs(spool, unaligned_after=3600)[0] == []
     os.utime(spool / "x.target")
     time.sleep(0.02)
-    assert [offer.name for offer in offers(spool, unaligned_after=0.01)[0]] == ["x.source + x.target"]
+    assert [offer.name for offer in find_inputs(spool, unaligned_after=0.01)[0]] == ["x.source + x.target"]
     put(spool / "x.alignment")
-    [offer] = offers(spool, unaligned_after=0.01)[0]
+    [offer] = find_inputs(spool, unaligned_after=0.01)[0]
     assert len(offer.paths) == 3
 
 
 def test_files_that_a_clock_which_was_ahead_has_dated_are_not_kept_waiting(spool: Path) -> None:
     put(spool / "x.source", changed=int(time.time()) + 100_000_000)
     put(spool / "x.target")
-    assert offers(spool, unaligned_after=3600)[0] != []
+    assert find_inputs(spool, unaligned_after=3600)[0] != []
     put(spool / "x.source", changed=int(time.time()) + 10)
-    assert offers(spool, unaligned_after=3600)[0] == []
+    assert find_inputs(spool, unaligned_after=3600)[0] == []
 
 
 @pytest.mark.parametrize("lines", [3, 1_000])
@@ -204,9 +204,9 @@ def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lin
     put(spool / "x.source", "la maison\n" * lines)
     put(spool / "x.target", "the house\n" * lines)
     put(spool / "x.alignment", "")
-    [offer] = offers(spool)[0]
+    [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.alignment: empty, but .*x\.source is not"):
-        take_in(store, offer)
+        ingest_input(store, offer)
     assert store.status().rejected == store.count_pairs() == 0
 
 
@@ -214,8 +214,8 @@ def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lin
 def test_tables_and_translation_memories_use_the_languages_of_the_spool(spool: Path, store: Store) -> None:
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
-    for offer in offers(spool)[0]:
-        take_in(store, offer, handling=IngestOptions(("fr", "en"), ("fr", "en")))
+    for offer in find_inputs(spool)[0]:
+        ingest_input(store, offer, handling=IngestOptions(("fr", "en"), ("fr", "en")))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),
@@ -305,7 +305,7 @@ def test_a_file_that_cannot_be_moved_has_no_row(
     (folder / "a.gz").write_bytes(b"what is this")
 
     def stuck(*_: object) -> str:
-        raise FileStuckError("a.gz cannot be moved")
+        raise FileMoveError("a.gz cannot be moved")
 
     monkeypatch.setattr(spool_module, "move", stuck)
     log, _ = run(store, ScanLimit(nothing), folder=folder)

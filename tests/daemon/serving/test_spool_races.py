@@ -11,8 +11,8 @@ from tests.daemon.serving.looks import Looks, nothing, run
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import folder_within, open_within, write_in
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.serving.spool import Offer, move, offers, prepare, take_in
-from hierogram.daemon.text.reading import AS_THE_STORE, Input
+from hierogram.daemon.serving.spool import SpoolInput, find_inputs, ingest_input, move, prepare
+from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -78,10 +78,10 @@ def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
         swapped(spool, outside)
         return kept(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(spooling, "ingest_apart", ingest)
-    [offer] = offers(spool)[0]
+    monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
+    [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.bars: cannot be opened"):
-        take_in(store, offer)
+        ingest_input(store, offer)
     assert store.count_pairs() == store.status().rejected == 0
     assert (outside / "x.bars").read_bytes() == SECRET
 
@@ -118,10 +118,10 @@ def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
         swap(spool / "x", outside / "x.bars")
         return kept(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(spooling, "ingest_trees_apart", ingest)
+    monkeypatch.setattr(spooling, "ingest_trees_in_sandbox", ingest)
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         with pytest.raises(InputError, match="cannot be opened"):
-            take_in(store, offers(spool)[0][0])
+            ingest_input(store, find_inputs(spool)[0][0])
         assert store.count_pairs() == 0
 
 
@@ -137,9 +137,9 @@ def test_a_folder_that_is_replaced_before_its_file_is_moved_moves_nothing_from_o
 ) -> None:
     (spool / "news").mkdir()
     (spool / "news" / "x.bars").write_bytes(GOOD)
-    [offer] = offers(spool)[0]
+    [offer] = find_inputs(spool)[0]
     swap_folder(spool, outside)
-    with pytest.raises(spooling.FileStuckError, match=r"x\.bars cannot be moved"):
+    with pytest.raises(spooling.FileMoveError, match=r"x\.bars cannot be moved"):
         move(spool, offer, reason)
     assert (outside / "x.bars").read_bytes() == SECRET
 
@@ -154,7 +154,7 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
         (spool / "failed" / "news").symlink_to(outside)
     else:
         swap(spool / "failed", outside)
-    offer = next(offer for offer in offers(spool)[0] if offer.name == "y.bars")
+    offer = next(offer for offer in find_inputs(spool)[0] if offer.name == "y.bars")
     if inner:
         # The link has the name of a file, so the folder gets a number.
         assert move(spool, offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
@@ -169,7 +169,7 @@ def test_a_reason_or_a_probe_is_never_written_through_a_link(spool: Path, outsid
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         write_in(folder, "a.reason", b"why")
     (spool / "a").write_bytes(GOOD)
-    assert move(spool, Offer((spool / "a",), None), "why") == f"{spool}/failed/a.1"
+    assert move(spool, SpoolInput((spool / "a",), None), "why") == f"{spool}/failed/a.1"
     assert (outside / "x.bars").read_bytes() == SECRET
 
 
@@ -222,4 +222,4 @@ def test_a_file_is_swapped_all_the_time(spool: Path, outside: Path) -> None:
 
 
 def test_options_of_a_store_name_no_folder() -> None:
-    assert AS_THE_STORE.within is None
+    assert STORE_DEFAULTS.within is None

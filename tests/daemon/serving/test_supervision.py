@@ -38,7 +38,7 @@ class ScriptedLoop:
         if self.runs:
             self.runs.pop(0)(stop, beat)
             return
-        beat.well()
+        beat.ok()
         self.settled.set()
         stop.wait()
 
@@ -76,7 +76,7 @@ def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
     supervisor.check()
     [health] = supervisor.health()
     assert (health.name, health.restarts, health.error) == ("ingest", 2, "two")
-    assert health.turns
+    assert health.running
     assert supervisor.trouble() is None
     assert supervisor.stop(LONG) == []
     assert heard.said == [("ingest", "one", False), ("ingest", "two", False)]
@@ -94,7 +94,7 @@ def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
 
 def test_failures_count_only_in_a_row() -> None:
     def well_then_fail(_stop: StopFlag, beat: Heartbeat) -> None:
-        beat.well()
+        beat.ok()
         raise ValueError("now and then")
 
     loop = ScriptedLoop("resample", *[well_then_fail] * 6)
@@ -143,7 +143,7 @@ def test_a_loop_that_stands_still_is_detected() -> None:
     now[0] = 61.0
     with pytest.raises(DaemonError, match="the loop resample has not responded for 61 s"):
         supervisor.check()
-    assert not supervisor.health()[0].turns
+    assert not supervisor.health()[0].running
     supervisor.stop(LONG)
 
 

@@ -12,10 +12,10 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import fitting, readable
+from hierogram.daemon.files import printable, shorten_name
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.text.reading import AS_THE_STORE, Beginning, read_apart
-from hierogram.storage.exceptions import ChildError, StoreRefusedError
+from hierogram.daemon.text.reading import STORE_DEFAULTS, InputHeader, read_in_sandbox
+from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
 from hierogram.storage.records import RejectedLine, Settings
 from hierogram.storage.store import Store
 
@@ -47,20 +47,20 @@ def names(folder: Path) -> list[bytes]:
     ],
 )
 def test_names_are_shown_in_a_form_that_logs_and_stores_accept(name: bytes, shown: str) -> None:
-    assert readable(os.fsdecode(name)) == shown
-    json.dumps(readable(os.fsdecode(name)), ensure_ascii=False).encode()
+    assert printable(os.fsdecode(name)) == shown
+    json.dumps(printable(os.fsdecode(name)), ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("name", [b"x" * 255, b"\xff" * 255, "é".encode() * 127, "語".encode() * 85, b"x" * 249])
 def test_names_are_shortened_to_the_limit_of_the_file_system(tmp_path: Path, name: bytes) -> None:
-    path = tmp_path / fitting(tmp_path, os.fsdecode(name), ".reason")
+    path = tmp_path / shorten_name(tmp_path, os.fsdecode(name), ".reason")
     path.write_text("why")
     assert path.name.endswith(".reason")
     assert name.startswith(os.fsencode(path.name).rpartition(b"~")[0][:100])
     if name[0] != 0xFF:
         path.name.encode().decode()
-    assert fitting(tmp_path, "x", ".reason") == "x.reason"
-    assert fitting(tmp_path, "x" * 254 + "y", ".1") != fitting(tmp_path, "x" * 255, ".1")
+    assert shorten_name(tmp_path, "x", ".reason") == "x.reason"
+    assert shorten_name(tmp_path, "x" * 254 + "y", ".1") != shorten_name(tmp_path, "x" * 255, ".1")
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -134,11 +134,11 @@ class Trouble:
                 raise error
             return kept(*given, **named)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(spooling, "ingest_apart", ingest)
+        monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
 
 
 @pytest.mark.parametrize(
-    "error", [ChildError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
+    "error", [WorkerProcessError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
 )
 def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -155,7 +155,7 @@ def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
     assert (health.spool.done, health.spool.failed) == (0, 1)
     [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
     text = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
-    assert text.endswith(f"{readable(str(error))} (2 times)\n")
+    assert text.endswith(f"{printable(str(error))} (2 times)\n")
 
 
 def test_a_file_that_cannot_be_moved_blocks_no_other(
@@ -246,17 +246,17 @@ def test_translation_memories_are_bounded(
     with path.open("wb") as file:
         file.writelines(content())
     with pytest.raises(InputError, match=reason):
-        list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))
+        list(read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS))
 
 
 def test_only_an_oversized_unit_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.tmx"
     sound, large = unit(("fr", "la maison"), ("en", "the house")), unit(("fr", "la " * 1_000_000), ("en", "the"))
     path.write_text(HEAD + sound + large + unit(*[("fr", "a")] * 2_000) + sound + TAIL)
-    begun, *parts = read_apart(nothing, [str(path)], Settings(), AS_THE_STORE)
-    assert isinstance(begun, Beginning)
+    begun, *parts = read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS)
+    assert isinstance(begun, InputHeader)
     [part] = parts
-    assert not isinstance(part, Beginning)
+    assert not isinstance(part, InputHeader)
     assert len(part.pairs) == 2
     [rejected] = part.rejected
     assert isinstance(rejected, RejectedLine)
@@ -270,4 +270,4 @@ def test_lines_are_bounded(tmp_path: Path) -> None:
         # A sparse file larger than any disk.
         file.truncate(1 << 40)
     with pytest.raises(InputError, match="a line exceeds 268,435,456 bytes"):
-        list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))
+        list(read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS))

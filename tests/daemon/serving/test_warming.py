@@ -17,7 +17,7 @@ def kernels():
     return [f"{one.py_func.__module__}.{one.py_func.__name__} {kind}" for one in found for kind in one.signatures]
 """
 WARMING = """
-from hierogram.daemon.serving.warming import warm_up_daemon
+from hierogram.daemon.serving.warm_up import warm_up_daemon
 warm_up_daemon()
 print(json.dumps(kernels()))
 """
@@ -28,7 +28,7 @@ from hierogram.daemon.configuration import configuration_type
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import open
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.service import Daemon, get_ready
+from hierogram.daemon.serving.service import Daemon, prepare_kernels
 
 lines = sys.stdin.read()
 folder = tempfile.mkdtemp()
@@ -39,7 +39,7 @@ asked = {
 with open(f"{folder}/s.db", create=True) as store:
     configuration = configuration_type().model_validate(asked)
     log = open_log(configuration.log)
-    get_ready(store.settings(), log, answers=True)
+    prepare_kernels(store.settings(), log, answers=True)
     daemon = Daemon(store, configuration, log)
     daemon.supervisor.prepare(configuration)
     with holding_lease(store.store, "test", 60.0):

@@ -13,13 +13,13 @@ from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.alignment.answering import AnsweringAligner
 from hierogram.daemon.learning.alignment.incremental import align_pending
+from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.dictionaries import Dictionary
-from hierogram.daemon.text.entries import Entries
+from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.store import Store, open_store
@@ -192,7 +192,7 @@ def test_entries_count_once_with_their_weight(rows: list[tuple[str, str]], weigh
     for line, source in enumerate(sources):
         seen[source] = seen.get(source, -1) + 1
         pairs.append(NewPair(source, "x", None, source.count(" ") + 1, 1, line, None, seen[source]))
-    found = Entries(weight).of(pairs_of(pairs))
+    found = DictionaryOptions(weight).of(pairs_of(pairs))
     assert len(found) == weight * len(seen)
     assert sorted(zip(found.sources, found.occurrences, strict=True)) == sorted(
         (source, copy) for source in seen for copy in range(weight)
@@ -226,17 +226,17 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
     (tmp_path / "terms.tsv").write_text("source\ttarget\nalpha\ttwo\n")
 
     def crossed(store: Store) -> float:
-        _, [answer] = AnsweringAligner(store).answer([("alpha", "one two")])
+        _, [answer] = TextAligner(store).answer([("alpha", "one two")])
         return float(answer.posterior[0, 1])
 
     with taught(store_url) as store:
         before, rules = crossed(store), store.find_rules("alpha", "two", drawn=True)
         with Dictionary(str(tmp_path / "terms.tsv")) as source:
-            done = ingest(store, source, "dictionary", options=IngestOptions(entries=Entries(weight=12)))
+            done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight=12)))
         assert done.totals.accepted == 12
         align_pending(store, threads=1)
         learn(store, sweeps=2)
-        ids = store.choose_pairs(corpus="dictionary")
+        ids = store.select_pairs(corpus="dictionary")
         assert [row.alignment for row in store.pairs_by_id(ids)] == ["0-0"] * 12
         assert all(store.is_corrected(pair) for pair in ids)
         with_entry = crossed(store)
@@ -247,11 +247,11 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         # Ingesting the same file again adds nothing; with a larger weight it adds the difference.
         for weight, added in ((12, 0), (14, 2)):
             with Dictionary(str(tmp_path / "terms.tsv")) as source:
-                done = ingest(store, source, "dictionary", options=IngestOptions(entries=Entries(weight)))
+                done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight)))
             assert (done.totals.accepted, done.totals.duplicates) == (added, weight - added)
         align_pending(store, threads=1)
         learn(store, sweeps=2)
-        withdraw_all(store, store.choose_pairs(corpus="dictionary"), lambda _done: None)
+        withdraw_all(store, store.select_pairs(corpus="dictionary"), lambda _done: None)
         assert crossed(store) < with_entry - 0.2
         left = store.find_rules("alpha", "two", drawn=True)
         assert sum(rule.count for rule in left) <= sum(rule.count for rule in rules) + 4
@@ -274,7 +274,7 @@ def test_the_documented_commands_run(hierogram: Run, learned_url: str, tmp_path:
         assert json.loads(ran.out)["accepted"] == number
     assert hierogram("--store", learned_url, "learn", "--sweeps", "2").code == 0
     with open_store(learned_url) as store:
-        [block] = store.pairs_by_id(store.choose_pairs(corpus="house-style"))
+        [block] = store.pairs_by_id(store.select_pairs(corpus="house-style"))
         assert block.alignment == "0-0 0-1 1-0 1-1"
     found = json.loads(hierogram("--store", learned_url, "evidence", "la porte verte", "--json").out)
     assert [(one["corpus"], one["target"]) for one in found["entries"]] == [("house-style", "green door")]

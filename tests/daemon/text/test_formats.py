@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.storage.building import NewPair, rows_of
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import fields_of_lines, json_object, parallel_fields, pipes, recognise, tabs
+from hierogram.daemon.text.formats import detect_format, json_object, parallel_fields, parse_lines, pipes, tabs
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.validation import LineColumns, Repeats, read_side, read_sides, validate
+from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, read_side, read_sides, validate
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import RejectedLine, join_pairs
 
@@ -56,7 +56,7 @@ LINE = st.one_of(
 
 
 def taken_in(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[RejectedLine]]:
-    pairs, rejected, repeats = [], [], Repeats()
+    pairs, rejected, repeats = [], [], DuplicateCounter()
     for chunk in fields:
         more, wrong = validate(chunk, MAX_TOKENS, repeats)
         pairs += rows_of(more)
@@ -99,7 +99,7 @@ def test_pipes_round_trip(given: list, blank: str) -> None:
         f"{blank}{' '.join(source)} |||{blank} {' '.join(target)} ||| {' '.join(f'{i}-{j}' for i, j in links)}{blank}"
         for source, target, links in given
     ]
-    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), pipes))
+    pairs, rejected = taken_in(parse_lines(in_twos([line.encode() for line in lines]), pipes))
     assert rejected == []
     check_same(pairs, given)
 
@@ -111,7 +111,7 @@ def test_tabs_round_trip(given: list, blank: str) -> None:
         f"{blank}{f' {blank}'.join(source)}\t{' '.join(target)}{blank}\t{' '.join(f'{i}-{j}' for i, j in links)}"
         for source, target, links in given
     ]
-    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), tabs))
+    pairs, rejected = taken_in(parse_lines(in_twos([line.encode() for line in lines]), tabs))
     assert rejected == []
     check_same(pairs, given)
 
@@ -124,7 +124,7 @@ def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> Non
         alignment = links if as_list else " ".join(f"{i}-{j}" for i, j in reversed(links))
         value = {"source": " ".join(source), "target": " ".join(target), "alignment": alignment, "more": None}
         lines.append(json.dumps({**value, "id": f"id {number}"} if with_id else value).encode())
-    pairs, rejected = taken_in(fields_of_lines(in_twos(lines), json_object))
+    pairs, rejected = taken_in(parse_lines(in_twos(lines), json_object))
     assert rejected == []
     check_same(pairs, given)
     assert [p.external_id for p in pairs] == [f"id {k}" if with_id else None for k in range(len(given))]
@@ -133,7 +133,7 @@ def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> Non
 @given(st.lists(LINE, max_size=6))
 def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
     for take_apart in (pipes, tabs, json_object):
-        pairs, rejected = taken_in(fields_of_lines(in_twos(lines), take_apart))
+        pairs, rejected = taken_in(parse_lines(in_twos(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
         assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
 
@@ -195,7 +195,7 @@ def read_alone(line: bytes) -> tuple[str, object]:
 )  # fmt: skip
 def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
-    pairs, [rejected] = taken_in(fields_of_lines(iter([[good, line, good]]), pipes))
+    pairs, [rejected] = taken_in(parse_lines(iter([[good, line, good]]), pipes))
     assert [p.line for p in pairs] == [1, 3]
     assert (rejected.line, rejected.reason) == (2, reason)
     assert said in rejected.message
@@ -236,7 +236,7 @@ def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
     ],
 )
 def test_errors_in_json_lines(line: str, reason: str, said: str) -> None:
-    pairs, [rejected] = taken_in(fields_of_lines(iter([[line.encode()]]), json_object))
+    pairs, [rejected] = taken_in(parse_lines(iter([[line.encode()]]), json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
     assert said in rejected.message
@@ -251,7 +251,7 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
         b'{"source": "", "target": "c d", "fixed": [[0, 0]]}',
         b'{"source": "b", "target": "c d", "alignment": "0-0", "fixed": "0-1"}',
     ]
-    parts = [validate(fields, MAX_TOKENS, Repeats())[0] for fields in fields_of_lines(in_twos(lines), json_object)]
+    parts = [validate(fields, MAX_TOKENS, DuplicateCounter())[0] for fields in parse_lines(in_twos(lines), json_object)]
     pairs = join_pairs(parts)
     assert pairs.known == {
         1: KnownLinks(frozenset({(0, 1)}), frozenset({(0, 0), (1, 1)})),
@@ -261,14 +261,14 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
 
 
 def test_longer_runs_of_bars_are_tokens() -> None:
-    [found], rejected = taken_in(fields_of_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
+    [found], rejected = taken_in(parse_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
     assert (found.source, found.target, rejected) == ("a ||||", "b |||||", [])
 
 
 def test_a_long_line_is_rejected() -> None:
     line = b"a " * (1 << 20)
     for take_apart in (pipes, json_object):
-        pairs, [rejected] = taken_in(fields_of_lines(iter([[line]]), take_apart))
+        pairs, [rejected] = taken_in(parse_lines(iter([[line]]), take_apart))
         assert (pairs, rejected.reason, rejected.content) == ([], "line-too-long", line[:4096])
     pairs, [rejected] = taken_in(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
     assert (pairs, rejected.reason) == ([], "line-too-long")
@@ -276,20 +276,20 @@ def test_a_long_line_is_rejected() -> None:
 
 def test_repeats_are_numbered_within_an_input() -> None:
     lines = [b"a ||| b ||| 0-0", b"a ||| b ||| ", b"a ||| b ||| 0-0", b" a ||| b ||| 0-0 0-0"]
-    pairs, _ = taken_in(fields_of_lines(in_twos(lines), pipes))
+    pairs, _ = taken_in(parse_lines(in_twos(lines), pipes))
     assert [p.occurrence for p in pairs] == [0, 0, 1, 2]
 
 
 def test_unicode_spaces_are_part_of_tokens() -> None:
     line = "a\u00a0b \u3000 ||| c\u2028d ||| 1-0".encode()
-    [found], rejected = taken_in(fields_of_lines(iter([[line]]), pipes))
+    [found], rejected = taken_in(parse_lines(iter([[line]]), pipes))
     assert rejected == []
     assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
 
 
 def test_formats_are_recognized_by_their_first_line() -> None:
-    assert recognise([b"", b' {"source": 1'], "f") == "jsonl"
-    assert recognise([b"a ||| b", b"{}"], "f") == "pipes"
-    assert recognise([b"a b\tc"], "f") == recognise([b"a\tc\t0-0"], "f") == "tsv"
+    assert detect_format([b"", b' {"source": 1'], "f") == "jsonl"
+    assert detect_format([b"a ||| b", b"{}"], "f") == "pipes"
+    assert detect_format([b"a b\tc"], "f") == detect_format([b"a\tc\t0-0"], "f") == "tsv"
     with pytest.raises(InputError, match="f, line 1: expected JSON"):
-        recognise([b"a b c"], "f")
+        detect_format([b"a b c"], "f")

@@ -10,8 +10,8 @@ import pytest
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.detokenizer import NO_BREAK
-from hierogram.daemon.text.kept import kept_in
-from hierogram.daemon.text.languages import Language, language_of
+from hierogram.daemon.text.languages import Language, find_language
+from hierogram.daemon.text.protected_spans import find_protected
 from hierogram.daemon.text.texts import TextPipeline, TextSide
 
 SAME = {
@@ -66,7 +66,7 @@ def test_text_survives_a_round_trip(language: str, text: str) -> None:
 def test_a_token_is_a_substring_of_its_text() -> None:
     side = TextSide("fr")
     for text in SAME["fr"]:
-        for word in side.words(text, kept_in(text)):
+        for word in side.words(text, find_protected(text)):
             assert text[word.start : word.end] == word.token
 
 
@@ -79,8 +79,8 @@ def test_tokens_are_normalized_and_lowercased_unless_protected() -> None:
 
 
 def test_languages_without_rules_use_general_ones() -> None:
-    assert language_of("wo").tokens("Yuda; Fares (ak) 1,5.") == ["Yuda", ";", "Fares", "(", "ak", ")", "1,5", "."]
-    assert language_of("fr-CA") is not None
+    assert find_language("wo").tokens("Yuda; Fares (ak) 1,5.") == ["Yuda", ";", "Fares", "(", "ak", ")", "1,5", "."]
+    assert find_language("fr-CA") is not None
     assert TextPipeline(("fr", "wo")).running().pair("L'eau.", "Ndox.") == ("L' eau .", "Ndox .")
     assert TextPipeline().running().pair("L'eau.", "Ndox.") == ("L'eau .", "Ndox .")
 
@@ -100,7 +100,7 @@ def test_languages_without_rules_use_general_ones() -> None:
     ],
 )
 def test_sentences_are_split(language: str, text: str, sentences: list[str]) -> None:
-    rules = Language("zh", segmenter=list) if language == "zh" else language_of(language)
+    rules = Language("zh", segmenter=list) if language == "zh" else find_language(language)
     assert [text[start:end] for start, end in rules.sentences(text)] == sentences
 
 
@@ -109,7 +109,7 @@ def test_languages_without_spaces_are_joined_without_spaces() -> None:
     assert rules.join(["我", "用", "Python", "3", "写", "。"]) == "我用Python 3写。"
     assert rules.join(["New", "York", "很", "大"]) == "New York很大"
     assert Language("th", segmenter=list).join(["กิน", "ข้าว", "3", "จาน"]) == "กินข้าว 3 จาน"
-    assert [one.written for one in kept_in("在http://x.org/a。好")] == ["http://x.org/a"]
+    assert [one.written for one in find_protected("在http://x.org/a。好")] == ["http://x.org/a"]
 
 
 PACKAGES = {
@@ -123,15 +123,15 @@ PACKAGES = {
 def test_a_package_tokenizes_text_without_spaces(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
     name, values, extra, word = PACKAGES[language]
     monkeypatch.setitem(sys.modules, name, None)
-    language_of.cache_clear()
+    find_language.cache_clear()
     with pytest.raises(UsageError, match=rf"requires {name.split('.')[0]}: run pip install '\.\[{extra}\]'"):
-        language_of(language)
+        find_language(language)
     made = types.ModuleType(name)
     vars(made).update(values)
     for part in {name, name.split(".")[0]}:
         monkeypatch.setitem(sys.modules, part, made)
-    assert language_of(language).tokens(word + "ab c") == [*word, "ab", "c"]
-    language_of.cache_clear()
+    assert find_language(language).tokens(word + "ab c") == [*word, "ab", "c"]
+    find_language.cache_clear()
 
 
 KEPT = [
@@ -148,7 +148,7 @@ def test_protected_text_is_one_token(kept: str) -> None:
         if before == "mot" and kept[0] in "@#hwma":
             continue
         text = before + kept + after
-        assert kept in [one.written for one in kept_in(text)], text
+        assert kept in [one.written for one in find_protected(text)], text
         assert kept.replace(" ", NO_BREAK) in TextSide("fr").tokens(text).split(" "), text
 
 
@@ -156,12 +156,12 @@ def test_protected_text_is_one_token(kept: str) -> None:
     "text", ["50 % d'eau", "100% sure", "a < b > c", "R&D; x", "3 < 4", "c:\\new", "a@b", "{a\nb}", "L# 3"]
 )
 def test_other_text_is_not_protected(text: str) -> None:
-    assert kept_in(text) == []
+    assert find_protected(text) == []
 
 
 def test_no_line_takes_long() -> None:
     random.seed(1)
     began = time.process_time()
     for piece in ('<a x="', "http://...", "%0", "{{", "<a b ", "a", "&a", "<!--", "<a " + "b" * 90 + " "):
-        kept_in(piece * (200_000 // len(piece)))
+        find_protected(piece * (200_000 // len(piece)))
     assert time.process_time() - began < 10

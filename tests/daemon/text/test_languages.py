@@ -9,9 +9,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.formats import JSONL, fields_of_lines, json_object
-from hierogram.daemon.text.ingest import Batch, ingest
-from hierogram.daemon.text.reading import AS_THE_STORE, Checks, IngestOptions, Input
+from hierogram.daemon.text.formats import JSONL, json_object, parse_lines
+from hierogram.daemon.text.ingest import IngestBatch, ingest
+from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, Input, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -56,9 +56,12 @@ def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str,
             with Input([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
         # Like a body of pairs over HTTP.
-        checks, batch = Checks(store.settings(), AS_THE_STORE), Batch(store, "c", "http:1", JSONL, DEFAULT_LIMITS)
+        checks, batch = (
+            InputValidator(store.settings(), STORE_DEFAULTS),
+            IngestBatch(store, "c", "http:1", JSONL, DEFAULT_LIMITS),
+        )
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
-        batch.store(checks.read(fields_of_lines([lines], json_object)))
+        batch.store(checks.read(parse_lines([lines], json_object)))
         batch.finish()
         assert stored(store) == [
             ("l' eau .", "the water ."),

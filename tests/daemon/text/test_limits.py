@@ -15,7 +15,7 @@ from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_blocks
 from hierogram.daemon.text.reading import IngestOptions, Input
-from hierogram.daemon.text.rejections import Limits
+from hierogram.daemon.text.rejections import InputLimits
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store
 
@@ -36,18 +36,18 @@ def test_a_decompression_bomb_is_refused_before_it_fills_memory() -> None:
         assert max(sizes) <= 1 << 18
         assert peak < 24 << 20
     with pytest.raises(InputError, match=r"the decompressed size exceeds 1,000 bytes: .* max_unpacked_bytes"):
-        list(read_blocks(io.BytesIO(BOMB).read, "f", Limits(max_unpacked_bytes=1_000)))
-    allowed = Limits(max_unpacked_ratio=1e6)
+        list(read_blocks(io.BytesIO(BOMB).read, "f", InputLimits(max_unpacked_bytes=1_000)))
+    allowed = InputLimits(max_unpacked_ratio=1e6)
     assert sum(map(len, read_blocks(io.BytesIO(BOMB).read, "f", allowed))) == 32_000_000
 
 
 def test_uncompressed_input_may_have_any_size() -> None:
-    tight = Limits(max_unpacked_bytes=1, max_unpacked_ratio=1)
+    tight = InputLimits(max_unpacked_bytes=1, max_unpacked_ratio=1)
     assert b"".join(read_blocks(io.BytesIO(b"a\nb\n").read, "f", tight)) == b"a\nb\n"
 
 
 def test_too_many_rejections_are_reported_by_number_and_share() -> None:
-    limits = Limits(max_rejected_lines=1_000, max_rejected_share=0.25)
+    limits = InputLimits(max_rejected_lines=1_000, max_rejected_share=0.25)
     limits.check_rejected("f", 100, Counter({"empty-line": 100}))
     limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
     with pytest.raises(
@@ -58,9 +58,9 @@ def test_too_many_rejections_are_reported_by_number_and_share() -> None:
         limits.check_rejected("f", 9_000, Counter({"empty-line": 100, "too-long": 901}))
 
 
-@pytest.mark.parametrize("allowed", [Limits(), Limits(max_unpacked_ratio=1e6)], ids=["ratio", "rejections"])
+@pytest.mark.parametrize("allowed", [InputLimits(), InputLimits(max_unpacked_ratio=1e6)], ids=["ratio", "rejections"])
 def test_a_kilobyte_that_unpacks_to_empty_lines_stores_nothing(
-    store: Store, store_url: str, tmp_path: Path, allowed: Limits
+    store: Store, store_url: str, tmp_path: Path, allowed: InputLimits
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
     with Input([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
@@ -73,7 +73,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_stores_nothing(
 @pytest.mark.slow
 def test_many_allowed_rejections_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
-    limits = Limits(max_rejected_share=1)
+    limits = InputLimits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
         with Input([str(tmp_path / "f")]) as source:
             report = ingest(store, source, options=IngestOptions(limits=limits))
@@ -97,7 +97,7 @@ def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
     [(state, accepted, error)] = query(store_url, "SELECT state, accepted, error FROM ingest_batches")
     assert (state, accepted) == ("failed", 20_000)
     assert "30,000 of 50,000 lines" in str(error)
-    limits = Limits(max_rejected_share=0.6)
+    limits = InputLimits(max_rejected_share=0.6)
     with Input([str(tmp_path / "f")]) as source:
         assert ingest(store, source, options=IngestOptions(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
     # The chunks of the first attempt belong to its own batch.

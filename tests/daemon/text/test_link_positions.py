@@ -58,7 +58,7 @@ def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
 def test_links_in_range_that_count_split_words_are_detected_by_the_words_they_link(space: str) -> None:
     fields = columns(corpus(30, divided=True, space=space))
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     note = positions.note()
     assert note is not None
     assert note.code == "unicode-spaces"
@@ -72,7 +72,7 @@ def test_links_in_range_that_count_split_words_are_detected_by_the_words_they_li
 def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
     fields = columns(corpus(30, divided=False, space=space))
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     assert positions.note() is None
     assert positions.divide(fields) is fields
 
@@ -81,7 +81,7 @@ def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
 def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: bool) -> None:
     fields = columns(corpus(60, divided=divided, spaced=[30, 50]))
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     assert positions.divided == divided
     assert (positions.note() is None) != divided
 
@@ -89,14 +89,14 @@ def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: boo
 def test_links_out_of_range_that_fit_split_words_decide_if_nothing_else_does() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     assert positions.divide(fields).sources == [b"10 000 chats"]
 
 
 def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats noirs", "10,000 black cats", "0-0 1-2 2-1")])
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     note = positions.note()
     assert note is not None
     assert "the links are read as positions of words between spaces and tabs" in note.text
@@ -105,8 +105,8 @@ def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
 
 def test_lines_before_the_decision_are_counted_in_the_note() -> None:
     positions = LinkPositions()
-    positions.look([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
-    positions.look([columns(corpus(30, divided=True))])
+    positions.inspect([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
+    positions.inspect([columns(corpus(30, divided=True))])
     note = positions.note()
     assert note is not None
     assert note.text.endswith("so the text was split there, except in the first 1 lines, where this was not known yet")
@@ -116,10 +116,10 @@ def test_lines_without_links_keep_their_spaces() -> None:
     pairs: list[tuple[str, str, str | None]] = [*corpus(30, divided=True), (f"10{NO_BREAK}000 chats", "cats", None)]
     fields = columns(pairs)
     positions = LinkPositions()
-    positions.look([fields])
+    positions.inspect([fields])
     assert positions.divide(fields).sources[-1] == fields.sources[-1]
     alone = LinkPositions()
-    alone.look([columns([pairs[-1]])])
+    alone.inspect([columns([pairs[-1]])])
     assert alone.note() is None
 
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hierogram.daemon.text.validation import Repeats
+from hierogram.daemon.text.validation import DuplicateCounter
 
 
 def test_repeat_numbers_do_not_depend_on_memory() -> None:
@@ -17,7 +17,7 @@ def test_repeat_numbers_do_not_depend_on_memory() -> None:
         counted[content] += 1
     for in_memory in (0, 1, 17, 2_000):
         for size in (1, 7, 1_040):
-            repeats = Repeats(in_memory)
+            repeats = DuplicateCounter(in_memory)
             chunks = [contents[first : first + size] for first in range(0, len(contents), size)]
             assert [number for chunk in chunks for number in repeats.occurrences(*zip(*chunk, strict=True))] == expected
             repeats.close()

@@ -13,13 +13,13 @@ from hypothesis import given
 import hierogram as hg
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.segments import (
-    Segmenter,
-    is_rich,
-    joined,
-    joins_as_text,
-    learn_joins,
-    segmenter_of,
-    words_of_parts,
+    SubwordSegmenter,
+    format_merges,
+    index_words,
+    is_morphologically_rich,
+    join_parts,
+    learn_merges,
+    make_segmenter,
 )
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.storage.records import PART_MARK
@@ -43,9 +43,9 @@ PAIRS = [
 
 @pytest.mark.parametrize("language", VERSES)
 def test_segmentation_survives_a_round_trip_in_each_language(language: str) -> None:
-    divided = Segmenter(learn_joins([VERSES[language]], 20)).tokens(VERSES[language])
+    divided = SubwordSegmenter(learn_merges([VERSES[language]], 20)).tokens(VERSES[language])
     assert PART_MARK in divided
-    assert joined(divided) == VERSES[language]
+    assert join_parts(divided) == VERSES[language]
 
 
 words = st.text(st.characters(blacklist_characters=" \t\n\r\0", blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -53,13 +53,13 @@ marked = st.text(f"ab{PART_MARK}￬", min_size=1, max_size=6)
 
 
 @given(st.lists(words | marked, min_size=1), st.integers(0, 30))
-def test_any_words_survive_a_round_trip(line: list[str], joins: int) -> None:
+def test_any_words_survive_a_round_trip(line: list[str], merges: int) -> None:
     text = " ".join(line)
-    assert joined(Segmenter(learn_joins([text, text], joins)).tokens(text)) == text
+    assert join_parts(SubwordSegmenter(learn_merges([text, text], merges)).tokens(text)) == text
 
 
 def test_the_most_frequent_neighbors_are_joined_first() -> None:
-    assert learn_joins(["low low low lower lower new newer newer wider"], 4) == [
+    assert learn_merges(["low low low lower lower new newer newer wider"], 4) == [
         ("e", "r"),
         ("l", "o"),
         ("lo", "w"),
@@ -68,60 +68,60 @@ def test_the_most_frequent_neighbors_are_joined_first() -> None:
 
 
 def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
-    """Return joins like `learn_joins`, recounting everything before each."""
-    parts, joins = [list(word) for word in words], list[tuple[str, str]]()
-    while len(joins) < most:
+    """Return joins like `learn_merges`, recounting everything before each."""
+    parts, merges = [list(word) for word in words], list[tuple[str, str]]()
+    while len(merges) < most:
         counts = Counter(pair for own in parts for pair in pairwise(own))
         best = min(((-count, pair) for pair, count in counts.items() if count > 1), default=None)
         if best is None:
             break
-        joins.append(best[1])
+        merges.append(best[1])
         for own in parts:
             k = 0
             while k < len(own) - 1:
                 if (own[k], own[k + 1]) == best[1]:
                     own[k : k + 2] = ["".join(best[1])]
                 k += 1
-    return joins
+    return merges
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
 def test_joins_equal_those_of_recounting(words: list[str], most: int) -> None:
-    assert learn_joins([" ".join(words)], most) == plain_joins(words, most)
+    assert learn_merges([" ".join(words)], most) == plain_joins(words, most)
 
 
 def test_joins_do_not_depend_on_the_order_of_lines() -> None:
     lines = list(VERSES.values())
-    assert learn_joins(lines, 40) == learn_joins(lines[::-1], 40)
+    assert learn_merges(lines, 40) == learn_merges(lines[::-1], 40)
 
 
 def test_pairs_seen_once_are_not_joined() -> None:
-    assert learn_joins(["abc"], 5) == []
+    assert learn_merges(["abc"], 5) == []
 
 
 def test_joins_are_applied_in_order() -> None:
-    assert Segmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
+    assert SubwordSegmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
 
 
 def test_joins_are_a_setting() -> None:
-    joins = learn_joins(VERSES.values(), 40)
-    assert segmenter_of(joins_as_text(joins)).joins == tuple(joins)
+    merges = learn_merges(VERSES.values(), 40)
+    assert make_segmenter(format_merges(merges)).merges == tuple(merges)
 
 
 def test_without_joins_words_stay_whole() -> None:
-    assert segmenter_of("").tokens("ab c") == "ab c"
-    assert segmenter_of("").counts("ab c") == [1, 1]
-    assert joined(segmenter_of("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
+    assert make_segmenter("").tokens("ab c") == "ab c"
+    assert make_segmenter("").counts("ab c") == [1, 1]
+    assert join_parts(make_segmenter("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
 
 
 def test_a_mark_at_the_start_of_a_line_joins_nothing() -> None:
-    assert joined(f"{PART_MARK}a {PART_MARK}b c") == "ab c"
-    assert words_of_parts(f"{PART_MARK}a {PART_MARK}b c".split()) == [0, 0, 1, 2]
-    assert words_of_parts([]) == [0]
+    assert join_parts(f"{PART_MARK}a {PART_MARK}b c") == "ab c"
+    assert index_words(f"{PART_MARK}a {PART_MARK}b c".split()) == [0, 0, 1, 2]
+    assert index_words([]) == [0]
 
 
 def _links_of_words(links: Iterable[Link], source: str, target: str) -> list[Link]:
-    own = [words_of_parts(side.split()) for side in (source, target)]
+    own = [index_words(side.split()) for side in (source, target)]
     return sorted({(own[0][i], own[1][j]) for i, j in links})
 
 
@@ -141,7 +141,7 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
 
 def test_a_segmented_store_has_the_same_words(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
-        found = [(joined(row.source), joined(row.target)) for row in store.store.pairs()]
+        found = [(join_parts(row.source), join_parts(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
 
@@ -168,7 +168,7 @@ def test_an_unfinished_segmented_store_is_continued(
 
 def test_word_links_hold_between_all_subwords(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
-        rows = {joined(row.source): row for row in store.store.pairs()}
+        rows = {join_parts(row.source): row for row in store.store.pairs()}
         linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
         places = (link.partition("-") for link in linked.alignment.split())
         links = [(int(i), int(j)) for i, _, j in places]
@@ -221,12 +221,12 @@ def test_only_sides_with_rich_morphology_are_segmented(tmp_path: Path) -> None:
             store.learn(2, threads=1).run()
             assert store.verify().problems == []
             assert PART_MARK not in hg.Decoder(store).translate("ni007kula b").text
-    assert is_rich(lines)
-    assert not is_rich([target for _, target in pairs])
+    assert is_morphologically_rich(lines)
+    assert not is_morphologically_rich([target for _, target in pairs])
 
 
 def test_long_texts_are_compared_by_samples() -> None:
     # Each word occurs twice; a sample of 20,000 words contains hardly any of them twice.
     twice = [f"w{n % 29_999}" for n in range(59_998)]
-    assert is_rich(twice)
-    assert not is_rich(twice[:20_000] * 2)
+    assert is_morphologically_rich(twice)
+    assert not is_morphologically_rich(twice[:20_000] * 2)

@@ -7,7 +7,7 @@ import pytest
 from tests.daemon.parts import VERSES
 
 import hierogram as hg
-from hierogram.daemon.text.sides import WholeWords
+from hierogram.daemon.text.sides import WordSideCounts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.plain_text import PlainTranslator
 
@@ -54,7 +54,7 @@ def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:10])
         with words.in_parts(tmp_path / "parts.db", bpe_merges=(20, 0)) as parts:
-            whole = WholeWords(parts.store, most=11)
+            whole = WordSideCounts(parts.store, most=11)
             assert whole.odds(["anapiga"]).known == 0
             parts.add([("anapiga", "hits"), ("anacheza", "plays")])
             assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)

@@ -7,39 +7,39 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, segmented_word
 
 import hierogram as hg
-from hierogram.daemon.text.segments import InWords, PairInWords, joined
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline
+from hierogram.daemon.text.segments import PairInWords, WordView, join_parts
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import PART_MARK
-from hierogram.tools.integrations.mcp.desk import Desk
+from hierogram.tools.integrations.mcp.tools import McpTools
 
 pytestmark = pytest.mark.database("sqlite")
 
 
 def test_a_segmented_side_is_shown_in_words() -> None:
-    view = InWords(("", ""))
+    view = WordView(("", ""))
     assert view.side(f"a {PART_MARK}b [X,1] {PART_MARK}c {PART_MARK}d e") == "ab [X,1] -cd e"
     assert view.side(f"{PART_MARK}c") == "-c"
     assert view.side("a") == "a"
     # A word that contains the subword mark.
     assert view.side(f"[X,1] ￬{PART_MARK}x") == f"[X,1] {PART_MARK}x"
-    assert InWords(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
+    assert WordView(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
 
 
 def test_typed_words_are_segmented() -> None:
-    texts = TextPipeline(joins=("a b", ""))
+    texts = TextPipeline(merges=("a b", ""))
     assert texts.source.typed("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
-    assert TextPipeline(joins=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
+    assert TextPipeline(merges=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
     # Words of a side without joins are whole.
     assert texts.target.typed("ab") == "ab"
     assert texts.source.typed(f"{PART_MARK}c") == f"{PART_MARK}c"
-    assert AS_IT_IS.source.typed("abc") == "abc"
+    assert UNCHANGED_TEXT.source.typed("abc") == "abc"
 
 
 def test_links_of_a_pair_are_between_words() -> None:
-    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
+    pair = WordView(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
     assert pair == PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2])
-    assert InWords(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
+    assert WordView(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
 
 
 def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hierogram: Run) -> None:
@@ -52,8 +52,8 @@ def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hie
     assert rows
     assert all(word in row for row in rows)
     [best, *_] = parts.rules("mkate", limit=1)
-    assert joined(best.source) == "mkate"
-    assert joined(best.target) == "bread"
+    assert join_parts(best.source) == "mkate"
+    assert join_parts(best.target) == "bread"
     # Programs identify the sides as the store has them.
     assert parts.rules(best.source, best.target, limit=1)[0] == best
 
@@ -103,7 +103,7 @@ def test_links_are_between_words(parts: hg.GrammarStore) -> None:
 
 def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
-    desk = Desk.__new__(Desk)
+    desk = McpTools.__new__(McpTools)
     desk._store = parts
     found = desk.concordance(word, 3)
     assert found
@@ -113,14 +113,14 @@ def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarSto
 
 
 def test_human_links_of_words_apply_to_their_subwords() -> None:
-    pair = InWords(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
+    pair = WordView(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
     human_links = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
     assert pair.of_tokens(human_links) == parts
     assert pair.known(parts) == human_links
     with pytest.raises(ValueError, match="the pair has 2 and 2 words"):
         pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
-    assert InWords(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
+    assert WordView(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
             row = next(
                 row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
             )
-            view = InWords(store.settings().bpe_merges)
+            view = WordView(store.settings().bpe_merges)
             # The first word has several subwords.
             assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
             known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))

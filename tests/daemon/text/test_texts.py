@@ -11,7 +11,7 @@ from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, looks, pipeline_of, side_of
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, looks_tokenized, make_pipeline, make_side
 from hierogram.storage.records import IngestTotals, Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, marked_parts
@@ -49,16 +49,16 @@ def test_text_is_tokenized_by_the_rules_of_its_side() -> None:
     assert BOTH.source.tokens(WANTED) == DIVIDED
     assert HAND[2] == ("L' eau , c' est la vie !", "Water , that 's life !")
     assert BOTH.target.tokens_of_bytes(b"\xff.") == b"\xff."
-    assert AS_IT_IS.source.tokens(WANTED) == WANTED
-    assert pipeline_of(BOTH.as_plain()) == BOTH
-    lowered = pipeline_of({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
+    assert UNCHANGED_TEXT.source.tokens(WANTED) == WANTED
+    assert make_pipeline(BOTH.as_plain()) == BOTH
+    lowered = make_pipeline({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
     assert lowered.source.tokens("L'Eau.") == "l' eau ."
-    assert pipeline_of(lowered.as_plain()) == lowered
+    assert make_pipeline(lowered.as_plain()) == lowered
 
 
 @pytest.mark.parametrize("code", ["de", "en", "und"])
 def test_soft_hyphens_do_not_split_words(code: str) -> None:
-    side = side_of(code)
+    side = make_side(code)
     for text in ("Wort\u00adteil, %s Un\u00adter\u00adschied.", "Wort\u00adteil, Un\u00adter\u00adschied."):
         assert side.tokens(text) == side.tokens(text.replace("\u00ad", ""))
     assert TextPipeline().source.tokens("Wort\u00adteil") == "Wort\u00adteil"
@@ -236,12 +236,12 @@ def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
 
     whole = prompt()
     assert "fr: L'homme boit l'eau.\nen: The man drinks the water.\n" in whole
-    assert not looks(True, whole.splitlines())
+    assert not looks_tokenized(True, whole.splitlines())
     bounded = prompt("--characters", "200")
     assert not any(token in whole + bounded for token in ("l' eau", "L' eau", "L' homme"))
 
 
 def test_most_lines_decide_whether_text_is_tokenized() -> None:
-    assert looks(False, ["La maison.", "Un chat", b"Qui?"])
-    assert not looks(False, ["La maison .", "M.", "Un chat !"])
-    assert not looks(False, [])
+    assert looks_tokenized(False, ["La maison.", "Un chat", b"Qui?"])
+    assert not looks_tokenized(False, ["La maison .", "M.", "Un chat !"])
+    assert not looks_tokenized(False, [])

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from hierogram.daemon.text.languages import Language, language_of, note_on_words
+from hierogram.daemon.text.languages import Language, find_language, missing_segmenter_note
 from hierogram.daemon.text.texts import TextSide
 from hierogram.daemon.text.tokenizer import SPACE, Tokenizer
 
@@ -42,7 +42,7 @@ WORDS = {
 @pytest.mark.parametrize("kind", WORDS)
 def test_a_word_is_one_token(kind: str) -> None:
     language, words = WORDS[kind]
-    rules = language_of(language)
+    rules = find_language(language)
     for word in map(unicodedata.normalize, ["NFC"] * 3, words):
         for text in (word, f"a {word} b", f"({word}, b)"):
             assert word in rules.tokens(text), (text, rules.tokens(text))
@@ -73,7 +73,7 @@ SIGNS = {
 @pytest.mark.parametrize("kind", SIGNS)
 def test_punctuation_is_tokenized_and_restored(kind: str) -> None:
     language, texts = SIGNS[kind]
-    rules = language_of(language)
+    rules = find_language(language)
     for text in texts:
         tokens = rules.tokens(text)
         assert rules.join(tokens) == text, tokens
@@ -96,7 +96,7 @@ def test_punctuation_is_tokenized_and_restored(kind: str) -> None:
     ],
 )
 def test_a_full_stop_belongs_to_abbreviations_within_a_line(language: str, text: str, tokens: str) -> None:
-    assert " ".join(language_of(language).tokens(text)) == tokens
+    assert " ".join(find_language(language).tokens(text)) == tokens
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_full_stop_belongs_to_abbreviations_within_a_line(language: str, text:
     ],
 )
 def test_apostrophes_are_quotation_marks_only_in_pairs(text: str, tokens: str) -> None:
-    rules = language_of("und")
+    rules = find_language("und")
     assert " ".join(rules.tokens(text)) == tokens
     assert rules.join(tokens.split()) == text
 
@@ -125,7 +125,7 @@ def test_apostrophes_are_quotation_marks_only_in_pairs(text: str, tokens: str) -
     ],
 )
 def test_zero_width_spaces_split_words_and_are_restored(language: str, text: str) -> None:
-    rules = language_of(language)
+    rules = find_language(language)
     tokens = rules.tokens(text)
     assert not any(ZWSP in token for token in tokens)
     assert SPACE in tokens or " " not in text.rstrip("၊။") or language == "my"
@@ -134,7 +134,7 @@ def test_zero_width_spaces_split_words_and_are_restored(language: str, text: str
 
 def test_zero_width_spaces_in_scripts_with_spaces_are_removed() -> None:
     for language, text in (("en", f"Donau{ZWSP}dampf"), ("ru", f"слово{ZWSP} и"), ("hi", f"{ZWSP}घर")):
-        assert language_of(language).tokens(text) == text.replace(ZWSP, "").split()
+        assert find_language(language).tokens(text) == text.replace(ZWSP, "").split()
     side = TextSide("en")
     words = side.words(f"Donau{ZWSP}dampf {{x}} ship", [])
     assert words[0][:3] == ("Donaudampf", 0, 11)
@@ -149,7 +149,7 @@ def test_a_space_between_phrases_is_a_token() -> None:
 def test_no_token_is_a_lone_mark_and_nothing_is_lost() -> None:
     chance = random.Random(1)
     letters = 'ab c.,\'’‘"-–(5)€%:… אב"٢٫កា្ខ។ကျ၊ཀི་།人あ。ሀ፡फि्ꦏꦺ꧈o\u0331\u0301' + ZWSP + ZWNJ + ZWJ
-    sides = [language_of(code) for code in ("en", "fr", "he", "km", "bo", "und")]
+    sides = [find_language(code) for code in ("en", "fr", "he", "km", "bo", "und")]
     for _ in range(2_000):
         text = unicodedata.normalize("NFC", "".join(chance.choice(letters) for _ in range(chance.randint(1, 20))))
         tokens = chance.choice(sides).tokens(text)
@@ -172,19 +172,19 @@ def test_an_optional_package_segments_words(
     monkeypatch: pytest.MonkeyPatch, code: str, package: str, made: dict[str, object], word: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    language_of.cache_clear()
-    assert language_of(code).tokens(word) == [word]
-    assert "written without spaces" in str(note_on_words(code))
+    find_language.cache_clear()
+    assert find_language(code).tokens(word) == [word]
+    assert "written without spaces" in str(missing_segmenter_note(code))
     module = types.ModuleType(package)
     vars(module).update(made)
     for name in {package, package.partition(".")[0]}:
         monkeypatch.setitem(sys.modules, name, module)
-    language_of.cache_clear()
-    rules = language_of(code)
+    find_language.cache_clear()
+    rules = find_language(code)
     assert rules.tokens(f"{word} {word}, ab") == [*word, SPACE, *word, ",", "ab"]
     assert rules.join(rules.tokens(f"{word} {word}")) == f"{word} {word}"
-    assert note_on_words(code) is None
-    language_of.cache_clear()
+    assert missing_segmenter_note(code) is None
+    find_language.cache_clear()
 
 
 def test_a_package_that_changes_text_is_not_used() -> None:
@@ -193,11 +193,11 @@ def test_a_package_that_changes_text_is_not_used() -> None:
 
 
 def test_languages_without_word_segmentation_are_named() -> None:
-    assert "each syllable" in str(note_on_words("bo"))
-    assert "each character" in str(note_on_words("hak"))
-    assert "between spaces" in str(note_on_words("shn"))
-    assert "between spaces" in str(note_on_words("jv-Java"))
-    assert note_on_words("jv") is note_on_words("fr") is note_on_words("blt") is None
+    assert "each syllable" in str(missing_segmenter_note("bo"))
+    assert "each character" in str(missing_segmenter_note("hak"))
+    assert "between spaces" in str(missing_segmenter_note("shn"))
+    assert "between spaces" in str(missing_segmenter_note("jv-Java"))
+    assert missing_segmenter_note("jv") is missing_segmenter_note("fr") is missing_segmenter_note("blt") is None
 
 
 def test_a_tokenizer_has_no_state() -> None:

@@ -16,7 +16,7 @@ from hierogram.storage.store import open_store
 DESCRIPTORS = 1_024
 SECONDS = 1.0
 """Maximum response time on an idle machine, under any attack."""
-MOST_BYTES = 1_200_000_000
+MAX_BYTES = 1_200_000_000
 
 
 class Victim:
@@ -45,7 +45,7 @@ class Victim:
                 self.faults.append(f"{during}: {path}: {took:.2f} s")
             self.slowest = max(self.slowest, took)
         self.most = self.peak()
-        if self.most > MOST_BYTES:
+        if self.most > MAX_BYTES:
             self.faults.append(f"{during}: {self.most / 1e6:,.0f} MB")
 
     def peak(self) -> int:

@@ -13,9 +13,9 @@ from tests.daemon.conftest import teacher
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import Condition, Lag
+from hierogram.daemon.serving.health import DaemonStatus, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.web.app import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store, open_store
@@ -26,7 +26,9 @@ class FakeService:
 
     def __init__(self, store: Store) -> None:
         self.opened = GrammarStore(store)
-        self.told = Condition((LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0))
+        self.told = DaemonStatus(
+            (LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0)
+        )
         self.ends = False
         self.withdrawn: list[int] = []
         self.leaves = True
@@ -35,7 +37,7 @@ class FakeService:
     def store(self) -> Store:
         return self.opened.store
 
-    def condition(self) -> Condition:
+    def status(self) -> DaemonStatus:
         return self.told
 
     def change(self, **values: object) -> None:
@@ -57,9 +59,9 @@ class FakeService:
         if not self.store.set_human_links(pair_id, links, origin):
             return None
         if self.leaves:
-            from hierogram.daemon.learning.alignment.incremental import correct_requested
+            from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
 
-            correct_requested(self.store)
+            apply_pending_corrections(self.store)
         return self.store.is_corrected(pair_id)
 
 
@@ -93,7 +95,7 @@ def connect() -> Iterator[Connect]:
     with ExitStack() as stack:
 
         def make(
-            service: FakeService, host: str = "127.0.0.1", limits: Limits = DEFAULT_LIMITS, **values: object
+            service: FakeService, host: str = "127.0.0.1", limits: InputLimits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
             role = {"sql_url": ask_url_of(service.store.engine.url)}
             app = build_app(service, HttpConfiguration(**(role | values)), limits)

@@ -19,10 +19,10 @@ class Running:
 
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()
-        self.heart = Heartbeat()
+        self.heartbeat = Heartbeat()
         values = {"port": 0, "sql_url": ask_url_of(service.store.engine.url)} | values
         self.loop = HttpLoop(service, lambda: HttpConfiguration(**values), grace_seconds=5.0)
-        self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heart), daemon=True)
+        self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heartbeat), daemon=True)
         self.thread.start()
         until = time.monotonic() + 60
         while self.loop.address is None:

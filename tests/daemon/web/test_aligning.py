@@ -11,7 +11,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
-from hierogram.daemon.web.api.aligning import MOST_PAIRS
+from hierogram.daemon.web.api.aligning import MAX_PAIRS
 from hierogram.storage.records import LOWERED, Settings
 from hierogram.storage.store import Store, open_store
 
@@ -124,7 +124,7 @@ def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
     [
         ({"pairs": [{"source": "a"}]}, "pairs.0.target"),
         ({"pairs": [{"source": "a", "target": "b", "links": ""}]}, "pairs.0.links"),
-        ({"pairs": [{"source": "a", "target": "b"}] * (MOST_PAIRS + 1)}, "pairs"),
+        ({"pairs": [{"source": "a", "target": "b"}] * (MAX_PAIRS + 1)}, "pairs"),
         ({"pairs": [{"source": "a " * 201, "target": "b"}]}, "pair 1: its source has 201 words"),
         ({"pairs": [], "symmetrization": "both"}, "symmetrization"),
         ({"pairs": [], "least": 0}, "least"),

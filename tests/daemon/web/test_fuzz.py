@@ -20,7 +20,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.rejections import Limits
+from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.text.validation import canonical_alignment, read_side
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store, open_store
@@ -59,7 +59,7 @@ def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
 @pytest.mark.slow
 def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
     random = Random(1)
-    limits = Limits(max_rejected_share=1.0)
+    limits = InputLimits(max_rejected_share=1.0)
     client = connect(FakeService(quick), limits=limits, max_rate=1e6, max_burst=1_000_000, max_lag=10**9)
     totals = IngestTotals()
     offered = 0

@@ -15,7 +15,7 @@ from hierogram.daemon.exports.schedule import add_job, run_job
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 pytestmark = pytest.mark.database("sqlite")
@@ -89,7 +89,7 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
     nightly = ExportJob(name="nightly", to=tmp_path, cron="0 3 * * *", timezone="Europe/Berlin")
     add_job(learned, nightly)
     IncrementalAligner(learned).train()
-    scorer = Scorer(Learned(learned, lambda *_: None))
+    scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     [first] = learned.pairs_by_id([1])
     keep_scores(learned, scorer, [first], scorer.score_stored([first]))
     client = connect(FakeService(learned))

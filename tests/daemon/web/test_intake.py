@@ -13,8 +13,8 @@ from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
-from hierogram.daemon.text.rejections import Limits
-from hierogram.daemon.web.api import intake
+from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.web.api import ingest
 from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.records import Settings
@@ -106,14 +106,14 @@ def test_the_limit_of_rejections_is_configurable(
     service: FakeService, connect: Connect, store: Store, store_url: str
 ) -> None:
     body = BODY + b"\n" * 300
-    wide = connect(service, limits=Limits(max_rejected_share=1.0))
+    wide = connect(service, limits=InputLimits(max_rejected_share=1.0))
     found = post(wide, body).json()
     assert (found["accepted"], found["rejected"]) == (len(LINES), 300)
     assert found["rejected_lines"] == [
         {"line": len(LINES) + 1, "last_line": len(LINES) + 300, "reason": "empty-line", "message": "the line is empty"}
     ]
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(1,)]
-    narrow = connect(service, limits=Limits(max_rejected_lines=10))
+    narrow = connect(service, limits=InputLimits(max_rejected_lines=10))
     refused = post(narrow, body)
     assert refused.status_code == 422
     assert "max_rejected_lines in [intake] of the daemon's configuration" in refused.json()["detail"]
@@ -221,7 +221,7 @@ def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> N
 def test_sizes_are_bounded(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.web.api.intake.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("hierogram.daemon.web.api.ingest.MAX_LINE_BYTES", 100)
     client = connect(service, max_request_bytes=len(BODY))
     assert post(client, BODY + b"x").status_code == 413
     assert post(client, iter([BODY, b"x"])).status_code == 413
@@ -397,7 +397,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
-    monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "_LAG_LOOK_SECONDS", 0.01)
     client = connect(service, max_lag=3, backlog_timeout=0.05)
     answer = post(client, BODY, "k1")
     assert answer.status_code == 503
@@ -420,7 +420,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
             looks.append(states)
             return 4 if len(looks) in (3, 4, 5) else 0
 
-    monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "_LAG_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(service.opened, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, backlog_timeout=60), BODY)
     assert answer.json()["accepted"] == len(LINES)

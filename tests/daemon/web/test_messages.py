@@ -12,7 +12,7 @@ from hierogram.daemon.configuration import LogSection
 from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
-from hierogram.daemon.learning.alignment import answering
+from hierogram.daemon.learning.alignment import text_aligner
 from hierogram.daemon.serving import service
 from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings
@@ -97,15 +97,15 @@ def test_waiting_for_kernels_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(translating, "warm_up", lambda *_: warmed.append("translations"))
     log = open_log(LogSection())
     with capture_logs() as lines:
-        service.get_ready(Settings(), log, answers=True)
-        service.get_ready(Settings(grammar="trees"), log, answers=True)
-        service.get_ready(Settings(), log, answers=False)
+        service.prepare_kernels(Settings(), log, answers=True)
+        service.prepare_kernels(Settings(grammar="trees"), log, answers=True)
+        service.prepare_kernels(Settings(), log, answers=False)
     assert warmed == ["sampling", "answers", "translations", "sampling", "sampling"]
     assert [line["event"] for line in lines].count("samplers ready") == 3
 
 
 def test_answers_are_precomputed_in_memory() -> None:
-    answering.warm_up()
+    text_aligner.warm_up()
 
 
 def test_libraries_do_not_log_each_webhook() -> None:

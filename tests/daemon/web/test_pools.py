@@ -13,8 +13,8 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
 from hierogram.daemon.deadline import check_deadline
-from hierogram.daemon.text.given import GivenPairs
 from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.web.protocol import pool
 from hierogram.storage.store import Store
 from hierogram.tools.translation.plain_text import PlainTranslator

@@ -17,8 +17,8 @@ from tests.storage.building import NewPair, pairs_of, query
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import configure_jobs, run_job
-from hierogram.daemon.learning.derivations import derivation_of
-from hierogram.daemon.serving.health import Lag, SpoolCondition
+from hierogram.daemon.learning.derivations import read_derivation
+from hierogram.daemon.serving.health import Lag, SpoolStatus
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS
 from hierogram.storage.records import DamagedPair
@@ -30,7 +30,7 @@ from hierogram.storage.store import Store
 def test_derivations_use_the_stored_rules(learned: Store) -> None:
     used: Counter[tuple[str, str]] = Counter()
     for row in learned.pairs():
-        uses = derivation_of(row, learned.settings())
+        uses = read_derivation(row, learned.settings())
         assert [use.source_span[0] for use in uses] == sorted(use.source_span[0] for use in uses)
         assert uses[0].source_span == (0, len(row.source.split(" ")))
         assert sorted(child for use in uses for child in use.children) == list(range(1, len(uses)))
@@ -318,7 +318,7 @@ def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> No
 
 def test_status(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
-    spool = SpoolCondition(3, 1, 2, ("a.source and a.target: waiting for a.alignment",))
+    spool = SpoolStatus(3, 1, 2, ("a.source and a.target: waiting for a.alignment",))
     service.change(lag=Lag(3, 1.5, 100.0), uptime=7.0, spool=spool)
     status = connect(service).get("/v1/status").json()
     assert status["uptime"] == 7.0
@@ -368,13 +368,13 @@ def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Conn
 def test_metrics(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     add_unaligned(learned, 3)
-    service.change(spool=SpoolCondition(done=5, failed=3, waiting=2, incomplete=("a",)))
+    service.change(spool=SpoolStatus(done=5, failed=3, waiting=2, incomplete=("a",)))
     hook = Webhook("5ca1ab1e", "https://example.org:443")
     learned.queue_deliveries(hook, ["export-done"])
     for _ in range(2):
-        learned.note_event(NewEvent("export-done"))
+        learned.record_event(NewEvent("export-done"))
     learned.queue_deliveries(hook, ["export-done"])
-    learned.note_delivery(learned.due_deliveries(hook, 1.0, 60.0)[0], 500, "refused", None)
+    learned.record_delivery(learned.due_deliveries(hook, 1.0, 60.0)[0], 500, "refused", None)
     client = connect(service)
     client.get("/v1/pairs/1")
     client.get("/v1/pairs/2")

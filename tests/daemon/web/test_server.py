@@ -70,7 +70,7 @@ def test_it_answers_and_stops(start: Start, quick_store: Store) -> None:
         connection.sendall(head(len(BODY)) + BODY)
         assert b"200 OK" in receive_all(connection)
     assert quick_store.count_pairs() == len(LINES)
-    assert running.heart.age < 60
+    assert running.heartbeat.age < 60
     assert running.end() < 10
 
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from hierogram.daemon.web.api.health import shared
+from hierogram.daemon.web.api.health import coalesced
 
 
 class Clock:
@@ -25,7 +25,7 @@ class Clock:
 
 async def _many() -> None:
     clock = Clock()
-    ask = shared(clock)
+    ask = coalesced(clock)
     late: list[tuple[int, int]] = []
 
     async def request() -> None:
@@ -54,7 +54,7 @@ async def _many() -> None:
 
 async def _one_leaves() -> None:
     clock = Clock()
-    ask = shared(clock)
+    ask = coalesced(clock)
     answers: list[int] = []
 
     async def stay() -> None:

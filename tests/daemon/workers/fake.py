@@ -32,7 +32,7 @@ class FakeCluster:
     started: int = 0
     calls: int = 0
     lost: int = 0
-    crowded: bool = False
+    fills_machine: bool = False
     queues: dict[int, list[Called]] = field(default_factory=dict)
     threads: int = 1
 

@@ -13,11 +13,16 @@ from tests.daemon.workers.fake import FakeCluster
 from tests.storage.building import aligner_counts
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
-from hierogram.daemon.learning.alignment import incremental, shared
-from hierogram.daemon.learning.alignment.aligning import options_for, run_way, ways_of
-from hierogram.daemon.learning.alignment.incremental import AlignedLot, AlignmentLot, IncrementalAligner, align_pending
-from hierogram.daemon.learning.alignment.requests import Request
-from hierogram.daemon.learning.alignment.shared import AligningWorkers
+from hierogram.daemon.learning.alignment import cluster_batches, incremental
+from hierogram.daemon.learning.alignment.aligning import corpus_options, make_direction_tasks, run_direction
+from hierogram.daemon.learning.alignment.cluster_batches import ClusterBatchWorkers
+from hierogram.daemon.learning.alignment.incremental import (
+    AlignedBatch,
+    AlignmentBatch,
+    IncrementalAligner,
+    align_pending,
+)
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals
@@ -32,16 +37,16 @@ CELLS = 1_500
 
 @pytest.fixture(autouse=True)
 def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incremental, "_CELLS_A_LOT", CELLS)
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", CELLS)
     monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
-    monkeypatch.setattr(shared, "_FEWEST_CELLS", 0)
+    monkeypatch.setattr(cluster_batches, "_FEWEST_CELLS", 0)
 
 
 def aligned(url: str, cluster: Any = None, settings: Settings = QUICK) -> object:
     """Return the contents of a new store whose two batches of pairs were aligned by workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
-        workers = None if cluster is None else AligningWorkers(cluster)
-        done = [(report.pairs, report.rejuvenated, report.changed) for report in arrivals(store, workers)]
+        workers = None if cluster is None else ClusterBatchWorkers(cluster)
+        done = [(report.pairs, report.realigned, report.changed) for report in arrivals(store, workers)]
         assert verify(store).problems == []
         assert error_rate(store, 0, PAIRS) < 0.15
         links = store.links_by_id(range(1, PAIRS + 1))
@@ -59,7 +64,7 @@ def arrivals(store: Store, workers: Any) -> list[incremental.AlignReport]:
 @pytest.fixture(scope="module")
 def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(incremental, "_CELLS_A_LOT", CELLS)
+        patch.setattr(incremental, "_CELLS_PER_BATCH", CELLS)
         patch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
         return aligned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
 
@@ -74,37 +79,40 @@ def test_any_number_of_workers_aligns_like_threads(
     tasks = recorded_tasks(monkeypatch)
     assert aligned(store_url, FakeCluster(number, threads=threads)) == by_threads
     # Few workers take whole lots; many workers share the chains of one lot at a time if there are few lots.
-    assert set(tasks) == {1: {"_whole_lot"}, 2: {"_whole_lot", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
+    assert (
+        set(tasks)
+        == {1: {"_align_whole_batch"}, 2: {"_align_whole_batch", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
+    )
 
 
 def recorded_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tasks: list[str] = []
-    perform = shared.performed
+    perform = cluster_batches.performed
 
     def record(cluster: Any, given: Any) -> Any:
         tasks.extend(task.__name__ for task, *_ in given)
         return perform(cluster, given)
 
-    monkeypatch.setattr(shared, "performed", record)
+    monkeypatch.setattr(cluster_batches, "performed", record)
     return tasks
 
 
 def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    align_lot, rounds = incremental.align_lot, list[list[tuple[int, int]]]()
+    align_lot, rounds = incremental.align_batch, list[list[tuple[int, int]]]()
 
-    def noting(store: Store, lot: AlignmentLot, *given: Any) -> AlignedLot:
-        rounds[-1].append((store.count_pairs(["unaligned"]), len(lot.ids)))
-        return align_lot(store, lot, *given)
+    def noting(store: Store, batch: AlignmentBatch, *given: Any) -> AlignedBatch:
+        rounds[-1].append((store.count_pairs(["unaligned"]), len(batch.ids)))
+        return align_lot(store, batch, *given)
 
-    monkeypatch.setattr(incremental, "align_lot", noting)
+    monkeypatch.setattr(incremental, "align_batch", noting)
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, PAIRS)
         aligner, done, left = IncrementalAligner(store, 1), -1, PAIRS
         while done:
             rounds.append([])
-            done = aligner.align_new(most_lots=32)
+            done = aligner.align_new(max_batches=32)
             assert {waiting for waiting, _ in rounds[-1]} <= {left}
             left -= sum(pairs for _, pairs in rounds[-1])
     assert max(map(len, rounds)) > 1
@@ -113,12 +121,12 @@ def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
 @pytest.mark.parametrize("number", [2, 4])
 def test_samples_of_chains_are_added_up_in_order(number: int) -> None:
     sources, targets, _ = invented(30)
-    ways = ways_of(read_side(sources), read_side(targets), options := options_for(Request(), 30))
-    expected = [empty_marginals(way.direction.sides) for way in ways]
-    for total, way in zip(expected, ways, strict=True):
+    tasks = make_direction_tasks(read_side(sources), read_side(targets), options := corpus_options(AlignOptions(), 30))
+    expected = [empty_marginals(task.direction.sides) for task in tasks]
+    for total, task in zip(expected, tasks, strict=True):
         for chain in range(options.chains):
-            add_marginals(total, run_way(way, options, chain))
-    found = AligningWorkers(FakeCluster(number))._sample(ways, options, report=None)
+            add_marginals(total, run_direction(task, options, chain))
+    found = ClusterBatchWorkers(FakeCluster(number))._sample(tasks, options, report=None)
     for own, other in zip(found, expected, strict=True):
         assert [array.tobytes() for array in own] == [array.tobytes() for array in other]
 
@@ -151,7 +159,7 @@ def test_workers_that_cannot_reach_the_store_run_chains(
 
 
 def test_small_inputs_are_aligned_locally(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_FEWEST_CELLS", CELLS)
+    monkeypatch.setattr(cluster_batches, "_FEWEST_CELLS", CELLS)
     tasks = recorded_tasks(monkeypatch)
     assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(2)) == by_threads
     assert tasks == []
@@ -166,14 +174,14 @@ def test_bidirectional_models_are_distributed_by_lots(
     tasks = recorded_tasks(monkeypatch)
     threads = aligned(f"sqlite:///{tmp_path}/t.db", settings=settings)
     assert aligned(f"sqlite:///{tmp_path}/w.db", FakeCluster(3), settings) == threads
-    assert set(tasks) == {"_whole_lot"}
+    assert set(tasks) == {"_align_whole_batch"}
 
 
 def test_a_cluster_without_room_is_lost(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, 20)
         with pytest.raises(ClusterLostError, match="no worker can be started"):
-            align_pending(store, 1, workers=AligningWorkers(FakeCluster(3, room=0)))
+            align_pending(store, 1, workers=ClusterBatchWorkers(FakeCluster(3, room=0)))
         assert store.count_pairs(["unaligned"]) == 20
 
 
@@ -182,7 +190,7 @@ def test_workers_that_are_lost_repeatedly_end_the_run(tmp_path: Path) -> None:
         put(store, 0, 20)
         cluster = FakeCluster(2, fails=lambda _number, method: -1 if method == "perform" else 0)
         with pytest.raises(DaemonError, match="workers were lost"):
-            align_pending(store, 1, workers=AligningWorkers(cluster))
+            align_pending(store, 1, workers=ClusterBatchWorkers(cluster))
 
 
 @pytest.mark.parametrize(
@@ -195,25 +203,25 @@ def test_workers_that_are_lost_repeatedly_end_the_run(tmp_path: Path) -> None:
 def test_a_round_is_limited_by_the_number_of_linked_pairs(
     linked: int, again: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(number, 100, 1) for number in range(1, 15)]
-    lots = incremental._lots(pairs, linked, 32, again)
-    assert [len(lot.ids) for lot in lots] == sizes
-    assert [pair_id for lot in lots for pair_id in lot.ids] == list(range(1, sum(sizes) + 1))
-    assert {lot.cells for lot in lots if len(lot.ids) == 3} == {300}
-    assert incremental._lots(pairs, linked, 1, again) == lots[:1]
+    batches = incremental._make_batches(pairs, linked, 32, again)
+    assert [len(batch.ids) for batch in batches] == sizes
+    assert [pair_id for batch in batches for pair_id in batch.ids] == list(range(1, sum(sizes) + 1))
+    assert {batch.cells for batch in batches if len(batch.ids) == 3} == {300}
+    assert incremental._make_batches(pairs, linked, 1, again) == batches[:1]
 
 
 def test_a_pair_larger_than_a_lot_is_a_lot_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incremental, "_CELLS_A_LOT", 300)
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
-    assert [lot.ids for lot in incremental._lots(pairs, 9, 32, again=False)] == [[1], [2], [3]]
+    assert [batch.ids for batch in incremental._make_batches(pairs, 9, 32, again=False)] == [[1], [2], [3]]
 
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_progress_reaches_the_number_of_pairs(number: int, tmp_path: Path) -> None:
     heard: list[tuple[int, int]] = []
-    workers = AligningWorkers(FakeCluster(number)) if number else None
+    workers = ClusterBatchWorkers(FakeCluster(number)) if number else None
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, 100)
         align_pending(store, 1, report=lambda done, total: heard.append((done, total)), workers=workers)

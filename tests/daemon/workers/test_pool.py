@@ -60,7 +60,7 @@ def test_counts_do_not_depend_on_how_they_are_transferred(
 ) -> None:
     monkeypatch.setattr(pool, "_MOST_PASSED", passed)
     called: list[str] = []
-    cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, crowded=crowded)
+    cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, fills_machine=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
     # With few processors, the counts come from a worker.
     assert ("rules" in called) == crowded
@@ -86,7 +86,7 @@ def test_lost_workers_change_nothing(
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
-    cluster = FakeCluster(3, at_random(seed, 0.1), crowded=seed > 1)
+    cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
     assert learned(store_url, cluster) == by_threads
     assert cluster.lost > 3
     assert_nothing_left(store_url)

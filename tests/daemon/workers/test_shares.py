@@ -5,7 +5,7 @@ import pytest
 from tests.daemon.learning.stores import QUICK, some_pairs
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.daemon.workers.shares import deal_out, share_out, texts_of
+from hierogram.daemon.workers.sharding import extract_texts, plan_shards, plan_shards_by_work
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import ALL_BITS
@@ -19,7 +19,7 @@ def test_shards_have_whole_blocks_and_similar_work(shards: int, pairs: int) -> N
     blocks = Blocks(4, 24)
     sizes = np.random.default_rng(pairs).integers(1, 40, pairs)
     work = np.concatenate(([0], np.cumsum(sizes)))
-    shares = share_out(work, blocks, shards)
+    shares = plan_shards(work, blocks, shards)
     assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
     rounds = -(-pairs // 96)
     # Each edge of a shard is at most half a block from an even division of the work.
@@ -38,7 +38,7 @@ def test_shards_have_whole_blocks_and_similar_work(shards: int, pairs: int) -> N
 def test_distributed_blocks_are_whole_and_have_similar_work(shards: int, pairs: int) -> None:
     blocks = Blocks(4, 24)
     work = np.random.default_rng(pairs).integers(1, 40, pairs)
-    shares = deal_out(work, blocks, shards)
+    shares = plan_shards_by_work(work, blocks, shards)
     assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
     for number in range(-(-pairs // 96)):
         parts = [share.pairs[share.rounds[number] : share.rounds[number + 1]] for share in shares]
@@ -62,7 +62,7 @@ def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
         for number, pair in enumerate(found, 1)
     ]
     chosen = np.array([0, 3, 4, 5, 17, 39])
-    texts = texts_of(load_pairs(rows, QUICK).batch, chosen)
+    texts = extract_texts(load_pairs(rows, QUICK).batch, chosen)
     wanted = load_pairs([rows[pair] for pair in chosen.tolist()], QUICK).batch
     words = add_up(texts.source_hashes, texts.target_hashes, ALL_BITS)
     for one, other in (

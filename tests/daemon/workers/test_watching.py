@@ -19,7 +19,7 @@ from hierogram.storage.store import open_store
 WATCHED = """
 import os, signal, sys, time
 from hierogram.daemon.cli import main
-from hierogram.daemon.workers.watching import watched
+from hierogram.daemon.workers.parent_process import watched
 def run():
     with watched(sys.argv[1]):
         print("within", os.getppid(), flush=True)

@@ -216,7 +216,7 @@ class Search:
             symbols = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()
         return [symbol if symbol < 0 else self.numbers[symbol] for symbol in symbols]
 
-    def ask(self, state: int, word: int) -> tuple[float, int]:
+    def query(self, state: int, word: int) -> tuple[float, int]:
         if (state, word) not in self.asked:
             log10, following = score(self.task.model, state, word)
             self.asked[state, word] = float(log10), int(following)
@@ -227,7 +227,7 @@ class Search:
             return 0.0, EMPTY
         total = 0.0
         for word in words:
-            log10, state = self.ask(state, word)
+            log10, state = self.query(state, word)
             total += log10
         return total, state
 
@@ -245,13 +245,13 @@ class Search:
         if not model.order:
             return opened, state, closed, final, promised
         if rule == GOAL:
-            return opened, EMPTY, True, self.ask(tails[0].state, END)[0], 0.0
+            return opened, EMPTY, True, self.query(tails[0].state, END)[0], 0.0
         if rule in (GLUE_START, GLUE_NEXT):
             # S begins with <s>, so nothing in it is open.
             state, closed = (model.begin if rule == GLUE_START else tails[0].state), True
         for symbol in self.side(rule)[1 if rule == GLUE_NEXT else 0 :]:
             for word in (symbol,) if symbol >= 0 else tails[-symbol - 1].open:
-                log10, state = self.ask(state, word)
+                log10, state = self.query(state, word)
                 if closed:
                     final += log10
                     continue

@@ -31,7 +31,7 @@ PARTS_APART = "parts_apart"
 NEVER_BACK = "never_back"
 """Mutant: a draw that brings other sites into the move is not undone."""
 PIVOTS = 1 << 62
-MOST_PIVOTS = 1 << 20
+MAX_PIVOTS = 1 << 20
 
 
 class Site(NamedTuple):
@@ -158,7 +158,7 @@ class TypeMoves:
         """Return the state after one move for each pivot, draw by draw."""
         free = self.free()
         for k in range(pivots):
-            stream = Stream(seed, PIVOTS, number * MOST_PIVOTS + k)
+            stream = Stream(seed, PIVOTS, number * MAX_PIVOTS + k)
             pivot = free[int(stream.uniform() * len(free))]
             sites = self.sites(pivot, joint)
             if len(sites) < 2:

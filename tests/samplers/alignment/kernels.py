@@ -6,7 +6,7 @@ import numpy as np
 from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
-from hierogram.samplers.alignment.chain import UNLINKED, Chain, evidence_of
+from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, make_evidence
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -35,19 +35,19 @@ def to_direction(corpus: Corpus) -> Direction:
     )
 
 
-def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float = 0.0) -> Chain:
+def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float = 0.0) -> AlignmentChain:
     """Return the kernels' chain in the twin's state."""
     words = [word for pair in state for word in pair]
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
     direction = to_direction(corpus)
-    evidence = evidence_of(direction.sides, settings.known, emitted_is_target=True)
+    evidence = make_evidence(direction.sides, settings.known, emitted_is_target=True)
     chain = build(to_options(settings, similarity), direction, None, evidence).chain_of(links, collocated)
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 
 
-def from_chain(corpus: Corpus, chain: Chain) -> State:
+def from_chain(corpus: Corpus, chain: AlignmentChain) -> State:
     """Return the twin's state of a chain."""
     state = []
     at = 0
@@ -77,7 +77,7 @@ class KernelChain:
         self.sweeps = 0
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> AlignmentChain:
         """The current chain."""
         return self.state.chain
 
@@ -94,13 +94,13 @@ class KernelChain:
         return from_chain(self.corpus, self.chain)
 
 
-def counted(chain: Chain) -> dict[int, tuple[int, float]]:
+def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
     """Return counts and priors of the stored word pairs, by key."""
     rows = chain.pairs.rows
     return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
 
 
-def same_counts(one: Chain, other: Chain) -> bool:
+def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
     """Return whether all counts of two chains are equal."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)

@@ -9,7 +9,7 @@ from tests.reference.alignment import BHMM, BHMM_F, Corpus, Pair, Settings, may_
 from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain, random_corpus, random_state, to_direction, to_options
 
-from hierogram.samplers.alignment.chain import evidence_of, no_evidence
+from hierogram.samplers.alignment.chain import make_evidence, no_evidence
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -60,21 +60,21 @@ def test_the_kernel_draws_as_the_twin_does() -> None:
 def test_evidence_applies_to_both_directions() -> None:
     direction = to_direction(Corpus([Pair(("a", "b"), ("x",)), Pair(("a", "b", "c"), ("x", "y"))]))
     known = {1: KnownLinks(frozenset([(1, 2)]), frozenset([(0, 0), (1, 1)]))}
-    forward = evidence_of(direction.sides, known, emitted_is_target=True)
+    forward = make_evidence(direction.sides, known, emitted_is_target=True)
     assert forward.meaning.tolist() == [0, 0, 1, 1, 2]
     assert forward.positions.tolist() == [0, 1, 1]
     assert forward.offset.tolist() == [0, 0, 0, 1, 2, 3]
     other = to_direction(Corpus([Pair(("x",), ("a", "b")), Pair(("x", "y"), ("a", "b", "c"))]))
-    backward = evidence_of(other.sides, known, emitted_is_target=False)
+    backward = make_evidence(other.sides, known, emitted_is_target=False)
     assert backward.meaning.tolist() == [0, 1, 2]
     assert backward.positions.tolist() == [0, 2]
-    assert len(evidence_of(direction.sides, {}, emitted_is_target=True).meaning) == len(no_evidence().meaning) == 0
+    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).meaning) == len(no_evidence().meaning) == 0
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])
 def test_other_models_refuse_evidence(model: str, candidates: int) -> None:
     direction = to_direction(CORPUS)
-    evidence = evidence_of(direction.sides, KNOWN, emitted_is_target=True)
+    evidence = make_evidence(direction.sides, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links"):
         build(to_options(Settings(model, candidates=candidates)), direction, None, evidence)
 

@@ -9,8 +9,8 @@ from tests.reference.alignment import BHMM, BHMM_F, BHMM_Z, WHOLE_BINS, Corpus, 
 from tests.samplers.alignment.kernels import KernelChain, random_state, same_counts, to_chain
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import Request
-from hierogram.samplers.alignment.bitext import MOST_WORDS
+from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.samplers.alignment.bitext import MAX_WORDS
 from hierogram.samplers.alignment.chain import (
     SINGLE_WIDTHS,
     first_width,
@@ -19,28 +19,28 @@ from hierogram.samplers.alignment.chain import (
     jump_events,
     jump_share,
 )
-from hierogram.samplers.alignment.prior_counts import MOST_EVENTS
+from hierogram.samplers.alignment.prior_counts import MAX_EVENTS
 
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
 def test_every_width_has_one_event_whose_widths_share_its_probability() -> None:
-    widths = np.arange(-MOST_WORDS - 1, MOST_WORDS + 2)
+    widths = np.arange(-MAX_WORDS - 1, MAX_WORDS + 2)
     events = jump_events(widths)
-    assert events.min() == -MOST_EVENTS
-    assert events.max() == MOST_EVENTS == furthest_event(MOST_WORDS)
+    assert events.min() == -MAX_EVENTS
+    assert events.max() == MAX_EVENTS == furthest_event(MAX_WORDS)
     assert (np.diff(events) >= 0).all()
-    jumps = np.zeros(2 * MOST_EVENTS + 4)
+    jumps = np.zeros(2 * MAX_EVENTS + 4)
     corpus = Corpus([Pair(("a",), ("x",) * 5)])
     for event, number in Counter(events.tolist()).items():
-        share = jump_share(jumps, event + MOST_EVENTS)
+        share = jump_share(jumps, event + MAX_EVENTS)
         assert share == corpus.jump_share(event)
         # The last bin is cut off by the longest sentence.
-        assert share * number == 1 or abs(event) == MOST_EVENTS
+        assert share * number == 1 or abs(event) == MAX_EVENTS
         assert jump_events(np.array([first_width(event)]))[0] == event
-    for width in (0, 1, -100, 101, -200, 201, 1_000, -12_800, MOST_WORDS):
+    for width in (0, 1, -100, 101, -200, 201, 1_000, -12_800, MAX_WORDS):
         event = int(jump_events(np.array([width]))[0])
-        assert jump_event(jumps, 0, width) - MOST_EVENTS == event == corpus.event_of(width)
+        assert jump_event(jumps, 0, width) - MAX_EVENTS == event == corpus.event_of(width)
 
 
 def test_jumps_to_and_from_the_empty_word_are_no_bin() -> None:
@@ -111,7 +111,7 @@ def test_long_sentences_beside_normal_ones_are_aligned() -> None:
         targets.append(" ".join(f"t{words[place]}" for place in here))
         expected.append({(place - at, t) for t, place in enumerate(here)})
         at += length
-    aligned = [{(s, t) for s, t, _ in pair} for pair in align(sources, targets, Request(chains=2, threads=1))]
+    aligned = [{(s, t) for s, t, _ in pair} for pair in align(sources, targets, AlignOptions(chains=2, threads=1))]
 
     def error(first: int, stop: int) -> float:
         right = sum(len(one & other) for one, other in zip(aligned[first:stop], expected[first:stop], strict=True))

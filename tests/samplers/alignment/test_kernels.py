@@ -11,7 +11,7 @@ from tests.reference.alignment import (
     BHMM,
     BHMM_F,
     BHMM_Z,
-    MOST_FERTILITY,
+    MAX_FERTILITY,
     NO_OUTGOING,
     OWN_LINK_COUNTED,
     STALE_JUMPS,
@@ -92,7 +92,7 @@ def test_words_with_more_links_than_fertilities_share_the_last_one(candidates: i
         for number in range(1, 31):
             state = sweep(corpus, state, trial, number, settings)
             assert kernel.sweep() == state
-            many += max(Counter(word.link for word in state[0]).values()) >= MOST_FERTILITY
+            many += max(Counter(word.link for word in state[0]).values()) >= MAX_FERTILITY
         assert many > 3
 
 

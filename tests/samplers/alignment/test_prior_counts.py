@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from tests.samplers.alignment.kernels import counted, same_counts
 
-from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     PriorCounts,
-    counts_of_links,
-    links_of_alignment,
-    without,
+    count_direction_links,
+    select_links,
+    subtract_counts,
 )
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -49,7 +49,7 @@ def words_of(prior: PriorCounts) -> dict[tuple[int, int], int]:
 
 def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> PriorCounts:
     weights = np.array(weight or [1] * direction.sides.pairs, np.int64)
-    return counts_of_links(
+    return count_direction_links(
         direction.sides, links, weight=weights, conditioning_words=len(direction.conditioning.vocabulary)
     )
 
@@ -75,16 +75,16 @@ def test_a_chain_with_prior_counts_has_the_counts_of_one_over_all_pairs(seed: in
 def test_weights_and_differences() -> None:
     direction, links = random_direction(Random(7))
     all_pairs, some = counts_for(direction, links), counts_for(direction, links, [1, 0, 1, 0, 0, 1])
-    others = without(all_pairs, some)
+    others = subtract_counts(all_pairs, some)
     expected = counts_for(direction, links, [0, 1, 0, 1, 1, 0])
     assert words_of(others) == words_of(expected)
     assert np.array_equal(others.links, expected.links)
     assert np.array_equal(others.fertility, expected.fertility)
     assert np.array_equal(others.jumps, expected.jumps)
-    wide = np.abs(np.arange(-MOST_EVENTS, MOST_EVENTS + 1)) > SINGLE_WIDTHS
+    wide = np.abs(np.arange(-MAX_EVENTS, MAX_EVENTS + 1)) > SINGLE_WIDTHS
     assert all_pairs.jumps[wide].any()
     with pytest.raises(AlignmentInputError, match="run `hierogram verify`"):
-        without(expected, some)
+        subtract_counts(expected, some)
 
 
 def test_prior_counts_are_rejected_for_another_model() -> None:
@@ -98,12 +98,12 @@ def test_an_alignment_gives_each_word_the_partner_nearest_to_the_diagonal() -> N
     partners = np.array([0, 3, 3, 0, 2, 1, 0], np.int64)
     offset = np.array([0, 5, 7], np.int64)
     own, other = np.array([0, 4, 6], np.int64), np.array([0, 4, 6], np.int64)
-    assert links_of_alignment(words, partners, offset, own, other).tolist() == [0, 3, -1, 2, 1, 0]
+    assert select_links(words, partners, offset, own, other).tolist() == [0, 3, -1, 2, 1, 0]
 
 
 def test_only_spaces_and_tabs_separate_words() -> None:
-    assert tokens_of(" a\u00a0b \tc\u3000d\r") == ["a\u00a0b", "c\u3000d"]
-    assert tokens_of("") == []
+    assert split_tokens(" a\u00a0b \tc\u3000d\r") == ["a\u00a0b", "c\u3000d"]
+    assert split_tokens("") == []
     assert read_side(["A\u00a0b a\u00a0B"]).vocabulary == ("a\u00a0b",)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.marginals import decode
 from hierogram.samplers.alignment.models.registry import (
     DEFAULT_MODEL,
@@ -49,7 +49,7 @@ def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
-    request = Request(model=LAST, symmetrization="union")
+    request = AlignOptions(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
 
 

@@ -22,7 +22,7 @@ from hierogram.samplers.alignment.counts import (
     unlink_pair,
 )
 from hierogram.samplers.alignment.model1 import model1_links, random_links
-from hierogram.samplers.alignment.orthography import favour_similar
+from hierogram.samplers.alignment.orthography import favor_similar
 
 SENTENCES = [
     ("la maison", "the house"),
@@ -139,7 +139,7 @@ def test_pairs_with_one_home_row_are_removed_one_by_one() -> None:
 def similarity_of(one: str, other: str) -> float:
     emitted, words = read_side([one]), read_side([other])
     conditioning_words = np.zeros(2, CONDITIONING)
-    pairs = favour_similar(make_direction(emitted, words), 2.0, empty_pairs(), conditioning_words)
+    pairs = favor_similar(make_direction(emitted, words), 2.0, empty_pairs(), conditioning_words)
     weight = float(pair_weight(pairs, key_of(0, 0)))
     assert conditioning_words[0]["prior"] == weight
     return weight / 2
@@ -160,7 +160,7 @@ def test_many_favored_pairs_make_the_table_grow() -> None:
     emitted = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
     words = read_side(" ".join(f"wordy{k}" for k in range(60)) for _ in range(2))
     conditioning_words = np.zeros(61, CONDITIONING)
-    pairs = favour_similar(make_direction(emitted, words), 1.0, empty_pairs(), conditioning_words)
+    pairs = favor_similar(make_direction(emitted, words), 1.0, empty_pairs(), conditioning_words)
     assert pairs.registers[TAKEN] == 60 * 60
     assert conditioning_words["prior"][:60].sum() == pytest.approx(pairs.rows["prior"].sum(), rel=1e-5)
 

@@ -5,7 +5,7 @@ from tests.reference.charts.sentences import Grammar
 
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar, sort_rules
 from hierogram.samplers.charts.pruning.systems import SentenceSystem
-from hierogram.samplers.charts.sentences import Sentence, make_sentence
+from hierogram.samplers.charts.sentences import ChartSentence, make_sentence
 
 GRAMMAR = Grammar(
     labels=3,
@@ -25,7 +25,7 @@ GRAMMAR = Grammar(
 """Labels 0 to 2, and 3, which is internal to a fragment."""
 
 
-def sentence_of(words: list[int]) -> Sentence:
+def sentence_of(words: list[int]) -> ChartSentence:
     """Return the sentence in the kernels' format, its root label 0."""
     grammar = make_grammar(
         GRAMMAR.labels,

@@ -8,7 +8,7 @@ from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations,
 from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
-from hierogram.samplers.charts.hypergraph import Key, draw_edges, score, total_of
+from hierogram.samplers.charts.hypergraph import Key, draw_edges, score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, unmasked
 from hierogram.samplers.exceptions import ChartTooLargeError
 
@@ -56,7 +56,7 @@ def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> No
         bitext = builder.build(task)
         kept = agreeing(everything[pair.whole], fixed, pair.whole)
         if not kept:
-            assert total_of(bitext.graph) == 0
+            assert total_weight(bitext.graph) == 0
             continue
         with_derivations += 1
         scores = score(bitext.graph)
@@ -135,4 +135,4 @@ def test_excluded_bispans_have_no_derivations() -> None:
             heads = [use.head for use in found]
             if all(kept[j * (j + 1) // 2 + i, x * 4 + y] for i, j, x, y in heads):
                 whole += float(np.prod([use.weight for use in found]))
-        assert total_of(graph) == pytest.approx(whole, rel=1e-10, abs=0)
+        assert total_weight(graph) == pytest.approx(whole, rel=1e-10, abs=0)

@@ -5,7 +5,7 @@ import pytest
 from tests.reference.charts.sentences import agrees, classes, expectations
 from tests.samplers.charts.sentences import GRAMMAR, sentence_of, system_of
 
-from hierogram.samplers.charts.hypergraph import score, total_of
+from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pruning.systems import keep_spans
 from hierogram.samplers.charts.sentences import SentenceBuilder
 
@@ -46,4 +46,4 @@ def test_spans_without_a_word_in_common_do_not_cross() -> None:
 
 def test_a_sentence_without_a_derivation_has_no_weight() -> None:
     sentence = sentence_of([0, 1])
-    assert total_of(SentenceBuilder(sentence).build(np.array([True, True, False]))[0]) == 0
+    assert total_weight(SentenceBuilder(sentence).build(np.array([True, True, False]))[0]) == 0

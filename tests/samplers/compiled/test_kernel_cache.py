@@ -16,8 +16,8 @@ from hierogram.samplers.compiled.cache import (
     UnsafeFolderError,
     cache_folder,
     check_folder,
-    digest_of,
     make_folder,
+    source_digest,
 )
 
 
@@ -92,11 +92,11 @@ def test_an_edit_in_a_subpackage_changes_the_digest(tmp_path: Path) -> None:
     callee = tmp_path / "forests" / "deeper" / "walk.py"
     callee.parent.mkdir(parents=True)
     callee.write_text("STEP = 1\n")
-    before = digest_of(tmp_path)
+    before = source_digest(tmp_path)
     callee.write_text("STEP = 2\n")
-    assert digest_of(tmp_path) != before
+    assert source_digest(tmp_path) != before
     callee.write_text("STEP = 1\n")
-    assert digest_of(tmp_path) == before
+    assert source_digest(tmp_path) == before
 
 
 CALLER = """

@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 
 from hierogram.samplers.counts.deltas import Change, weigh_trees
-from hierogram.samplers.forests.derivations import Trees, trees_of
+from hierogram.samplers.forests.derivations import Trees, select_trees
 from hierogram.samplers.grammar.columns import join_blobs
 
 
 def trees(*blobs: tuple[int, bytes]) -> Trees:
-    joined = trees_of(join_blobs([blob for _, blob in blobs]))
+    joined = select_trees(join_blobs([blob for _, blob in blobs]))
     return joined._replace(pairs=np.array([pair for pair, _ in blobs], np.int64))
 
 

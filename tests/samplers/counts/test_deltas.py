@@ -9,7 +9,7 @@ from hierogram.samplers.counts.deltas import Change, CountDeltas, add_state, add
 from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
-from hierogram.samplers.forests.derivations import encode_trees, trees_of
+from hierogram.samplers.forests.derivations import encode_trees, select_trees
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
@@ -92,11 +92,11 @@ def test_labels_out_of_range_are_refused(label: int) -> None:
 def test_trees_that_do_not_match_their_forest_are_refused(damaged: bytes) -> None:
     pairs = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 3, 0)
     good = split_blobs(encode_trees(pairs, initial_state(1, pairs)))
-    trees = trees_of(join_blobs([good[0], damaged, good[2]]))
+    trees = select_trees(join_blobs([good[0], damaged, good[2]]))
     with pytest.raises(DerivationError, match="the tree of pair 1 of the batch does not match its forest"):
         add_trees(empty_deltas(), pairs, weigh_trees([Change(trees, 1, 0)]))
-    counted = add_trees(empty_deltas(), pairs, weigh_trees([Change(trees_of(join_blobs(good)), 1, 0)]))
+    counted = add_trees(empty_deltas(), pairs, weigh_trees([Change(select_trees(join_blobs(good)), 1, 0)]))
     assert int(counted.counts.sum()) == 3 * len(good[0])
-    some = trees_of(join_blobs(good), np.array([True, False, True]))
+    some = select_trees(join_blobs(good), np.array([True, False, True]))
     assert some.pairs.tolist() == [0, 2]
     assert [some.content[a:b].tobytes() for a, b in zip(some.starts, some.ends, strict=True)] == [good[0], good[2]]

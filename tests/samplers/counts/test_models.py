@@ -12,11 +12,11 @@ from hierogram.samplers.counts.models import (
     ModelSettings,
     build_model,
     cached_mass,
+    estimate_tables,
     is_long,
     log_probability,
     more_tables,
     probability,
-    tables_of,
 )
 
 SMALL = 5
@@ -40,13 +40,13 @@ def test_the_table_of_precomputed_counts_has_the_declared_length() -> None:
 
 @pytest.mark.parametrize("count", range(1, 3 * SMALL))
 def test_tables_are_a_power_of_the_count_inside_and_beyond_the_table(model: Model, count: int) -> None:
-    assert tables_of(model, count) == pytest.approx(units(count**0.5), abs=2)
-    assert more_tables(model, count) == tables_of(model, count + 1) - tables_of(model, count)
+    assert estimate_tables(model, count) == pytest.approx(units(count**0.5), abs=2)
+    assert more_tables(model, count) == estimate_tables(model, count + 1) - estimate_tables(model, count)
     assert cached_mass(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
 
 
 def test_a_rule_without_customers_has_no_table(model: Model) -> None:
-    assert (tables_of(model, 0), more_tables(model, 0), cached_mass(model, 0)) == (0, units(1.0), 0.0)
+    assert (estimate_tables(model, 0), more_tables(model, 0), cached_mass(model, 0)) == (0, units(1.0), 0.0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])

@@ -5,18 +5,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hierogram.samplers.counts.models import ModelSettings, build_model, tables_of
+from hierogram.samplers.counts.models import ModelSettings, build_model, estimate_tables
 from hierogram.samplers.counts.table import (
     COUNT,
     KEY_HIGH,
     TOKENS,
-    RuleTable,
+    CountTable,
     add,
     empty_table,
     fill_table,
     find,
+    key_tag,
     look_up,
-    tag_of,
     with_room,
 )
 from hierogram.samplers.grammar.sizes import pack_size
@@ -32,11 +32,11 @@ def colliding_keys(rng: np.random.Generator, homes: int, rules: int) -> list[tup
     return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
 
 
-def assert_tagged(table: RuleTable) -> None:
+def assert_tagged(table: CountTable) -> None:
     """Check that exactly the occupied rows have their key's tag."""
     taken = np.flatnonzero(table.rows[:, COUNT])
     assert np.flatnonzero(table.tags).tolist() == taken.tolist()
-    assert table.tags[taken].tolist() == [int(tag_of(high)) for high in table.rows[taken, KEY_HIGH]]
+    assert table.tags[taken].tolist() == [int(key_tag(high)) for high in table.rows[taken, KEY_HIGH]]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -63,7 +63,7 @@ def test_the_table_equals_a_dictionary(seed: int) -> None:
     for length in range(LONGEST + 1):
         of_length = [n for rule, n in counts.items() if lengths[rule] == length]
         assert table.by_length[length]["tokens"] == sum(of_length)
-        assert table.by_length[length]["tables"] == sum(tables_of(MODEL, n) for n in of_length)
+        assert table.by_length[length]["tables"] == sum(estimate_tables(MODEL, n) for n in of_length)
 
 
 def test_removed_rules_free_their_room() -> None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from tests.reference.decoding.derivations import Model, NGrams, Rule, scope_of
 
-from hierogram.samplers.decoding.chart import InputSentence, Limits
-from hierogram.samplers.decoding.decoder import Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, Grammar, RuleColumns, pack
+from hierogram.samplers.decoding.chart import InputSentence, SearchLimits
+from hierogram.samplers.decoding.decoder import SentenceDecoder
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, PackedGrammar, RuleColumns, pack
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 
@@ -112,7 +112,7 @@ def columns_of(rules: list[tuple], source_words: list[str], target_words: list[s
     )
 
 
-def packed(example: Example) -> Grammar:
+def packed(example: Example) -> PackedGrammar:
     return pack(columns_of(list(example.model.rules), example.source_words, example.target_words))
 
 
@@ -136,14 +136,14 @@ def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
     return builder.finish(), numbers
 
 
-def decoder_of(example: Example, pops: int = 0) -> Decoder:
+def decoder_of(example: Example, pops: int = 0) -> SentenceDecoder:
     weights = np.array([example.model.weights[name] for name in (0, 1, *COUNTED)])
-    limits = Limits(example.model.span, pops)
+    limits = SearchLimits(example.model.span, pops)
     if example.model.ngrams is None:
-        return Decoder(packed(example), weights, np.zeros(len(example.target_words), np.int32), None, limits)
+        return SentenceDecoder(packed(example), weights, np.zeros(len(example.target_words), np.int32), None, limits)
     model, numbers = ngram_model(example)
     lm_words = np.array([numbers.get(word, 0) for word in example.target_words], np.int32)
-    return Decoder(packed(example), weights, lm_words, model, limits)
+    return SentenceDecoder(packed(example), weights, lm_words, model, limits)
 
 
 def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:

@@ -10,15 +10,15 @@ from tests.reference.decoding.pruning import Search
 from tests.samplers.decoding.small import SPECIAL, Example, decoder_of, random_example, sentence_of
 
 from hierogram.samplers.decoding.chart import DecodingTask
-from hierogram.samplers.decoding.decoder import Decoder
+from hierogram.samplers.decoding.decoder import SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED
 
 
-def task_of(decoder: Decoder, example: Example) -> DecodingTask:
+def task_of(decoder: SentenceDecoder, example: Example) -> DecodingTask:
     return DecodingTask(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
 
 
-def best_of(decoder: Decoder, task: DecodingTask) -> float:
+def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
     return float(decoder.decode(task.sentence).outputs.scores[0])
 
 

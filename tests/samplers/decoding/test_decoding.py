@@ -9,7 +9,7 @@ from tests.reference.decoding.derivations import Derivation, Node, derivations
 from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, span_of
-from hierogram.samplers.decoding.decoder import Decoded, Decoder
+from hierogram.samplers.decoding.decoder import Decoded, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED
 
 MANY = 100_000
@@ -17,7 +17,7 @@ NAMES = [0, 1, *COUNTED]
 Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
 
 
-def tree(decoded: Decoded, decoder: Decoder, row: int) -> Node:
+def tree(decoded: Decoded, decoder: SentenceDecoder, row: int) -> Node:
     """Return a derivation in the reference's format."""
     out = decoded.outputs
     uses = out.uses[out.use_start[row] : out.use_start[row + 1]]

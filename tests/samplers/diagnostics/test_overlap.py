@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.counts.models import ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
-from hierogram.samplers.diagnostics.overlap import RuleCounts, counts_of, mean_of, mean_overlap, overlap
-from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
+from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
+from hierogram.samplers.diagnostics.overlap import GrammarCounts, count_uses, mean_counts, mean_overlap, overlap
+from hierogram.samplers.diagnostics.watching import ChainTrace, look_up_counts
 from hierogram.samplers.grammar.sizes import pack_size
 
 MODEL = build_model(ModelSettings(), 9, 9, 12)
 
 
-def table_of(counts: dict[int, int]) -> RuleTable:
+def table_of(counts: dict[int, int]) -> CountTable:
     """Return a table of rules whose keys are (k << 40, 5 k)."""
     numbers = np.array(list(counts), np.uint64)
     keys = np.stack((numbers << np.uint64(40), np.uint64(5) * numbers), axis=1)
@@ -21,8 +21,8 @@ def table_of(counts: dict[int, int]) -> RuleTable:
     return fill_table(empty_table(12, len(keys)), MODEL, keys, np.array(list(counts.values()), np.int64), sizes)
 
 
-def grammar(counts: dict[int, int]) -> RuleCounts:
-    return counts_of(table_of(counts))
+def grammar(counts: dict[int, int]) -> GrammarCounts:
+    return count_uses(table_of(counts))
 
 
 def test_rules_of_a_table_are_sorted_by_key() -> None:
@@ -42,7 +42,7 @@ def test_overlaps_by_hand() -> None:
 
 
 def test_means_with_rare_rules_left_out() -> None:
-    mean = mean_of([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
+    mean = mean_counts([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
     assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
     assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0
     assert mean_overlap([grammar({1: 1}), grammar({1: 1}), grammar({2: 1})]).rules == pytest.approx(1 / 3)
@@ -53,8 +53,8 @@ def test_means_with_rare_rules_left_out() -> None:
 def test_a_watch_records_totals_and_counts() -> None:
     table = table_of({1: 3, 2: 1, 3: 2})
     keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
-    assert counts_of_rules(table, keys).tolist() == [1, 0, 3]
-    watch = Watch(keys)
+    assert look_up_counts(table, keys).tolist() == [1, 0, 3]
+    watch = ChainTrace(keys)
     for likelihood in (-7.5, -7.0):
         watch.note(likelihood, table)
     assert watch.draws().tolist() == [[-7.5, -7.0], [6, 6], [3, 3], [1, 1], [0, 0], [3, 3]]

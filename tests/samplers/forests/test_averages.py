@@ -21,8 +21,9 @@ from tests.samplers.synchronous.kernel_chain import to_batch
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
-    BYTES_A_SLOT,
+    BYTES_PER_SLOT,
     Averages,
+    add_missed_uses,
     add_tree,
     empty_averages,
     end_sweep,
@@ -30,15 +31,14 @@ from hierogram.samplers.forests.averages import (
     error_variance,
     expected_uses,
     find_entry,
-    lose_uses,
     mean_uses,
 )
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import view_pair
-from hierogram.samplers.forests.records import fragments_of, moved, read_averages, write_averages
+from hierogram.samplers.forests.records import fragment_changes, list_fragments, read_averages, write_averages
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_SQUARE, ONE_USE
+from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, split_blobs
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, MIN_EXPORTED_USES, MIN_KEPT, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.settings import CUT, JOINED
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
@@ -69,7 +69,7 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
     """Return the nonzero weight and variance of each rule, by key, over all records."""
     deltas = empty_deltas()
     for some in records:
-        deltas = add_fragments(deltas, made.batch, fragments_of(some))
+        deltas = add_fragments(deltas, made.batch, list_fragments(some))
     keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
     both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
     return {(high, low): pair for (high, low), pair in zip(keys, both, strict=True) if pair != (0, 0)}
@@ -95,8 +95,8 @@ def test_records_survive_a_round_trip(sweeps: int) -> None:
 def test_empty_averages_have_no_record() -> None:
     made = chain()
     assert split_blobs(write_averages(empty_averages(made.batch))) == [b""] * len(FORESTS)
-    nothing = no_blobs(len(FORESTS))
-    assert len(fragments_of(nothing).pairs) == 0
+    nothing = empty_blobs(len(FORESTS))
+    assert len(list_fragments(nothing).pairs) == 0
     assert read_averages(made.batch, nothing).sweeps.tolist() == [0] * len(FORESTS)
 
 
@@ -115,20 +115,20 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
     records = join_blobs([*strings[:pair], bytes(damaged), *strings[pair + 1 :]])
     try:
         read_averages(made.batch, records)
-        add_fragments(empty_deltas(), made.batch, fragments_of(records))
+        add_fragments(empty_deltas(), made.batch, list_fragments(records))
     except DerivationError:
         return
     # Other use counts are valid; a fragment that does not fit is not.
-    assert len(fragments_of(records).pairs) <= sum(map(len, strings))
+    assert len(list_fragments(records).pairs) <= sum(map(len, strings))
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 6), (30, 34), (5, 0), (20, 20)])
 def test_changes_are_differences_of_records(first: int, second: int) -> None:
     one, other = after(first), after(second)
     before, now = write_averages(one.chain.averages), write_averages(other.chain.averages)
-    change = moved(fragments_of(before), fragments_of(now))
+    change = fragment_changes(list_fragments(before), list_fragments(now))
     assert (change.weights != 0).any() or first == second
-    deltas = add_fragments(empty_deltas(), one.batch, fragments_of(before))
+    deltas = add_fragments(empty_deltas(), one.batch, list_fragments(before))
     deltas = add_fragments(deltas, one.batch, change)
     keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
     both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
@@ -145,16 +145,16 @@ def entries(averages: Averages, pair: int) -> NDArray[np.void]:
 def test_weights_are_means_and_rare_rules_are_not_counted() -> None:
     made = after(40)
     averages = made.chain.averages
-    fragments = fragments_of(write_averages(averages))
+    fragments = list_fragments(write_averages(averages))
     assert (fragments.weights > 0).all()
     counted = 0
     rare = shared = 0
     for pair in range(len(FORESTS)):
         for entry in entries(averages, pair):
             mean = (2 * int(entry["uses"]) + 40) // 80
-            least = LEAST_KEPT if entry["shared"] else LEAST_SHOWN
+            least = MIN_KEPT if entry["shared"] else MIN_EXPORTED_USES
             rare += mean < least
-            shared += least <= mean < LEAST_SHOWN
+            shared += least <= mean < MIN_EXPORTED_USES
             counted += mean if mean >= least else 0
     assert int(fragments.weights.sum()) == counted
     assert rare
@@ -168,8 +168,8 @@ def test_weights_are_means_and_rare_rules_are_not_counted() -> None:
 def test_errors_are_those_of_the_twin(shared: bool) -> None:
     random = Random(5)
     some = [random.randrange(1, 2 * ONE_USE) for _ in range(50)]
-    for sweeps in (1, 2, 26, 100, 1023, 1900, MOST_SWEEPS - 1):
-        for mean in (LEAST_KEPT, LEAST_SHOWN, ONE_USE, 3 * ONE_USE, *some):
+    for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
+        for mean in (MIN_KEPT, MIN_EXPORTED_USES, ONE_USE, 3 * ONE_USE, *some):
             told = int(error_variance(mean, sweeps, shared))
             assert told == twin_variance(mean, sweeps, shared=shared)
             m = mean / ONE_USE
@@ -219,7 +219,7 @@ class OnePair:
             start = int(entry["start"])
             fragment = self.averages.content[start : start + int(entry["size"])]
             assert (fragment == int(entry["source_hash"]) % 251).all()
-            slots = -(-int(entry["size"]) // BYTES_A_SLOT)
+            slots = -(-int(entry["size"]) // BYTES_PER_SLOT)
             found[int(entry["source_hash"])] = Entry(int(entry["uses"]), int(entry["missed"]), slots)
         return found
 
@@ -231,15 +231,15 @@ class OnePair:
 def test_averages_are_within_their_errors_with_little_room(slots: int, largest: int) -> None:
     random = Random(slots + largest)
     one, twin = OnePair(slots), Average(slots)
-    sizes = {rule: random.randint(1, BYTES_A_SLOT * largest) for rule in range(200)}
-    for number in range(MOST_SWEEPS + 300):
+    sizes = {rule: random.randint(1, BYTES_PER_SLOT * largest) for rule in range(200)}
+    for number in range(MAX_SWEEPS + 300):
         # Frequent rules become rare, new ones appear, and some are used in bursts.
         shift = number // 400
         rules = {min(199, shift + int(random.expovariate(0.3))) for _ in range(random.randint(1, 4))}
         credits = {rule: (random.choice([40, 400, 1500, ONE_USE]), sizes[rule]) for rule in sorted(rules)}
         one.sweep(credits)
         twin.sweep(credits)
-        if number % 50 == 0 or number > MOST_SWEEPS - 10:
+        if number % 50 == 0 or number > MAX_SWEEPS - 10:
             assert one.kept() == twin.entries
             assert int(one.averages.floor[0]) == twin.floor
             assert int(one.averages.total.sum()) == twin.total
@@ -253,7 +253,7 @@ def test_uses_of_unknown_rules_may_be_those_of_any_rule() -> None:
         credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}
         lost = number % 6, 300 + number
         one.sweep(credits)
-        lose_uses(one.averages, 0, lost[1])
+        add_missed_uses(one.averages, 0, lost[1])
         twin.sweep(credits)
         twin.lose(*lost)
         assert one.kept() == twin.entries
@@ -266,10 +266,10 @@ def test_uses_of_unknown_rules_may_be_those_of_any_rule() -> None:
 
 def test_a_rule_that_is_larger_than_all_slots_may_have_had_its_uses() -> None:
     one = OnePair(2)
-    one.sweep({1: (700, 2 * BYTES_A_SLOT + 1)})
+    one.sweep({1: (700, 2 * BYTES_PER_SLOT + 1)})
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 700
-    one.sweep({2: (100, 1), 3: (90, 2 * BYTES_A_SLOT + 1)})
+    one.sweep({2: (100, 1), 3: (90, 2 * BYTES_PER_SLOT + 1)})
     # The large rule has taken the place of the other and then had none itself.
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 890
@@ -279,11 +279,11 @@ def test_a_rule_that_is_larger_than_all_slots_may_have_had_its_uses() -> None:
 
 def test_a_rule_is_counted_from_its_threshold_on() -> None:
     sweeps = 64
-    for shared, least in ((0, LEAST_SHOWN), (1, LEAST_KEPT), (2, LEAST_KEPT)):
+    for shared, least in ((0, MIN_EXPORTED_USES), (1, MIN_KEPT), (2, MIN_KEPT)):
         uses = least * sweeps - sweeps // 2
         assert int(expected_uses(uses, sweeps, shared)) == least
         assert int(expected_uses(uses - 1, sweeps, shared)) == 0
-    assert (LEAST_SHOWN / ONE_USE, LEAST_KEPT / ONE_USE) == (1 / 8, 1 / 32)
+    assert (MIN_EXPORTED_USES / ONE_USE, MIN_KEPT / ONE_USE) == (1 / 8, 1 / 32)
 
 
 SWITCHES = [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500), (5_000, 3_000)]
@@ -306,7 +306,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         add_tree(averages, 0, views[which], space, scratch)
         weights[which] += 1
         sweeps += 1
-        if sweeps == MOST_SWEEPS:
+        if sweeps == MAX_SWEEPS:
             weights, sweeps = [weight / 2 for weight in weights], sweeps // 2
     assert int(averages.sweeps[0]) == sweeps
     rules = [rules_in(batch, view) for view in views]
@@ -318,14 +318,14 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
     }
     floor = int(averages.floor[0])
     # No rule has been dropped for lack of room.
-    assert floor <= LEAST_KEPT * sweeps
+    assert floor <= MIN_KEPT * sweeps
     for rule in rules[0].keys() | rules[1].keys():
         uses, missed = kept.get(rule, (0, floor))
         truth = sum(weight * own[rule] for weight, own in zip(weights, rules, strict=True)) * ONE_USE
         assert uses <= truth <= uses + missed + 1
-        assert missed <= LEAST_KEPT * sweeps
-        if truth >= 2 * LEAST_KEPT * sweeps:
-            assert uses / sweeps == pytest.approx(truth / sweeps, abs=LEAST_KEPT + 1)
+        assert missed <= MIN_KEPT * sweeps
+        if truth >= 2 * MIN_KEPT * sweeps:
+            assert uses / sweeps == pytest.approx(truth / sweeps, abs=MIN_KEPT + 1)
 
 
 def one_view(batch: Batch, state: State) -> Any:

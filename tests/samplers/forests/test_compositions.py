@@ -14,10 +14,10 @@ from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_ba
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.compositions import compositions as composed
-from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, expected_occurrences, no_ngrams
+from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
 from hierogram.samplers.grammar.rules import SHORT, render_side
 
-NO_NGRAMS = no_ngrams()
+NO_NGRAMS = empty_ngrams()
 
 
 @pytest.mark.parametrize("span_limit", [0, 3, 7])
@@ -56,7 +56,7 @@ def counted() -> tuple[list[Forest], Batch, Ngrams]:
     forests = [direct_forest(*pair) for pair in random_pairs(7, 150, 16)]
     batch = to_batch(forests, 7)
     parts = [to_batch(forests[:50], 7), to_batch(forests[50:], 7)]
-    ngrams = no_ngrams()
+    ngrams = empty_ngrams()
     for part in parts:
         ngrams = add_ngrams(ngrams, part)
     return forests, batch, ngrams
@@ -98,7 +98,7 @@ def test_each_ngram_has_its_own_count(counted: tuple[list[Forest], Batch, Ngrams
 
 
 def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
-    ngrams, sizes = no_ngrams(), set()
+    ngrams, sizes = empty_ngrams(), set()
     for k in range(0, len(varied), 10):
         ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
         sizes.add(len(ngrams.keys))
@@ -110,9 +110,9 @@ def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
 def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = add_ngrams(no_ngrams(), to_batch(varied, 0))
+    whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))
     monkeypatch.setattr("hierogram.samplers.forests.recurrence._MOST_PLACES", 1 << 12)
-    ngrams, drops = no_ngrams(), 0
+    ngrams, drops = empty_ngrams(), 0
     for k in range(0, len(varied), 10):
         before = ngrams.taken
         ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
@@ -127,6 +127,6 @@ def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
 
 
 def test_expected_text_is_at_least_as_long_as_the_corpus() -> None:
-    assert no_ngrams().text_words == 100_000
+    assert empty_ngrams().text_words == 100_000
     batch = to_batch([direct_forest(("a",) * 100, ("x",), {(0, 0)})] * 1_100, 0)
-    assert add_ngrams(no_ngrams(), batch).text_words == 110_000
+    assert add_ngrams(empty_ngrams(), batch).text_words == 110_000

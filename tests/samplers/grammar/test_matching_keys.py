@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hierogram.samplers.grammar.keys import first_of_each_key, match_keys
+from hierogram.samplers.grammar.keys import first_rows_by_key, match_keys
 
 
 def keys(*pairs: tuple[int, int]) -> np.ndarray:
@@ -12,11 +12,11 @@ def keys(*pairs: tuple[int, int]) -> np.ndarray:
 def test_the_first_row_with_a_key_represents_all() -> None:
     high = (1 << 64) - 1
     rows = keys((high, 1), (2, 2), (high, 1), (high, 2), (2, 2), (1, high))
-    assert first_of_each_key(rows).tolist() == [0, 1, 0, 3, 1, 5]
-    assert first_of_each_key(keys()).tolist() == []
+    assert first_rows_by_key(rows).tolist() == [0, 1, 0, 3, 1, 5]
+    assert first_rows_by_key(keys()).tolist() == []
     many = keys(*((row % 5, row % 3 // 2) for row in range(200)))
     expected = {}
-    assert first_of_each_key(many).tolist() == [expected.setdefault(tuple(key), row) for row, key in enumerate(many)]
+    assert first_rows_by_key(many).tolist() == [expected.setdefault(tuple(key), row) for row, key in enumerate(many)]
 
 
 def test_rows_of_two_lists_are_matched_once() -> None:

@@ -40,7 +40,7 @@ def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
 
 
 def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
-    schedule = quick_schedule(settling=9)
+    schedule = quick_schedule(burn_in_sweeps=9)
     temperatures = schedule.temperatures(np.arange(1, 23))
     assert temperatures[[0, 15, 21]].tolist() == pytest.approx([0.85, 1.0, 1.0])
     assert np.diff(temperatures)[:15].tolist() == pytest.approx([0.15 / 15] * 15)
@@ -48,7 +48,7 @@ def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
 
 
 def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
-    schedule = stratified_schedule(settling=9)
+    schedule = stratified_schedule(burn_in_sweeps=9)
     stages = schedule.stages(SWEEPS).tolist()
     assert stages[:8] == [1, 3, 5, 7, 9, 11, 13, EVERY_LEVEL]
     assert set(stages[8:]) == {EVERY_LEVEL}
@@ -59,14 +59,14 @@ def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
 
 
 def test_draws_avoid_present_values_while_the_temperature_rises() -> None:
-    assert quick_schedule().leaving
-    assert stratified_schedule().leaving
-    assert not Schedule().leaving
-    assert not Annealing().leaving
+    assert quick_schedule().avoid_current
+    assert stratified_schedule().avoid_current
+    assert not Schedule().avoid_current
+    assert not Annealing().avoid_current
 
 
 def test_annealed_pairs_settle_before_they_have_burned_in() -> None:
-    annealing = Annealing(sweeps=5, start=3.0, settling=4)
+    annealing = Annealing(sweeps=5, start=3.0, burn_in_sweeps=4)
     assert annealing.burn_in == 9
     assert annealing.powers(np.array([1, 3, 5, 6])).tolist() == pytest.approx([1 / 3, 1 / 2, 1, 1])
     assert set(annealing.stages(SWEEPS).tolist()) == {EVERY_LEVEL}

@@ -8,12 +8,12 @@ from tests.samplers.itg.corpora import batch_of
 
 from hierogram.samplers.itg.charts import make_weights
 from hierogram.samplers.itg.charts import sum_inside as sum_whole
-from hierogram.samplers.itg.derivations import nodes_of
+from hierogram.samplers.itg.derivations import list_nodes
 from hierogram.samplers.itg.model import ItgSettings
-from hierogram.samplers.itg.sampler import SLICE, build, plan_of
+from hierogram.samplers.itg.sampler import SLICE, build, make_plan
 from hierogram.samplers.itg.slices import (
     CELLS,
-    MOST_CELLS,
+    MAX_CELLS,
     UNSLICED,
     Slices,
     find_required,
@@ -59,12 +59,12 @@ def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
     kernel = build(batch_of(((tuple(source.tolist()), tuple(target.tolist())),)), ItgSettings(0.25), SLICE)
     state = kernel.init(1)
     for number in range(1, 4):
-        state, info = kernel.step(1, state, plan_of(kernel.batch, number))
+        state, info = kernel.step(1, state, make_plan(kernel.batch, number))
         assert info.resampled == 1
-    root = nodes_of(state.derivations, 0)[0]
+    root = list_nodes(state.derivations, 0)[0]
     assert (root["j"], root["y"]) == (100, 100)
     chart = kernel._scratch.chart
-    assert len(chart.inside) <= MOST_CELLS
+    assert len(chart.inside) <= MAX_CELLS
     flat = [part for part in chart if isinstance(part, np.ndarray)]
     assert sum(part.nbytes for part in flat) < 256 * MEBIBYTE
 
@@ -74,10 +74,10 @@ def test_the_largest_chart_of_a_hundred_words_takes_bounded_memory() -> None:
     tracemalloc.start()
     try:
         chart = make_chart(100, 100)
-        while len(chart.inside) < MOST_CELLS:
+        while len(chart.inside) < MAX_CELLS:
             chart = larger_chart(chart)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(chart.inside) == MOST_CELLS
+    assert len(chart.inside) == MAX_CELLS
     assert sum(part.nbytes for part in chart if isinstance(part, np.ndarray)) < most < 256 * MEBIBYTE

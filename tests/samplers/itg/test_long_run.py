@@ -40,7 +40,7 @@ from hierogram.samplers.itg.model import (
     make_tables,
 )
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, make_plan
 from hierogram.samplers.itg.slices import MOST
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
 
@@ -80,7 +80,7 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
     fixed = state.base._replace(source=state.base.source.copy(), target=state.base.target.copy())
     found = []
     for number in range(1, samples * thinning + 1):
-        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
+        state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         state.base.source[:], state.base.target[:] = fixed.source, fixed.target
         if number % thinning == 0:
             found.append(trees_of(state))
@@ -94,7 +94,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
     found = []
     for number, trees in enumerate(starts, 1):
         state = kernel.resume(put(kernel.batch, trees))
-        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
+        state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         found.append(trees_of(state))
     return found
 
@@ -179,7 +179,7 @@ def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(m
     samples, given_up = [], 0
     for number, trees in enumerate(draws(exact, 10_000, seed=3), 1):
         state = kernel.resume(put(kernel.batch, trees))
-        state, info = kernel.step(7, state, plan_of(kernel.batch, number))
+        state, info = kernel.step(7, state, make_plan(kernel.batch, number))
         given_up += info.given_up
         samples.append(trees_of(state))
     assert 1_000 < given_up < 9_000
@@ -269,7 +269,7 @@ def chain_has_the_posterior_of_tables(
     exact = with_tables(kernel, pairs, state)
     found = []
     for number in range(1, thinning * samples + 1):
-        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
+        state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         if number % thinning == 0:
             found.append((signature(trees_of(state)), current_tables(kernel, number, state)))
     return p_value(found, exact) > ALPHA
@@ -303,7 +303,7 @@ def test_a_table_counts_as_half_a_draw_of_each_of_its_words(longest: int) -> Non
     batch = kernel.batch
     phrases = 0
     for number in range(1, 6):
-        state, _ = kernel.step(8, state, plan_of(batch, number))
+        state, _ = kernel.step(8, state, make_plan(batch, number))
         tables = kernel._tables
         source, target = tables.source_nulls / 2, tables.target_nulls / 2
         words = len(batch.type_source)
@@ -394,7 +394,7 @@ def test_an_unused_rule_survives_with_its_probability_to_the_power_a(shape: floa
     nulls = others = 0
     sweeps = 3_000
     for number in range(1, sweeps + 1):
-        kernel.step(9, kernel.resume(put(kernel.batch, [(0, (PAIR,), (PAIR,))])), plan_of(kernel.batch, number))
+        kernel.step(9, kernel.resume(put(kernel.batch, [(0, (PAIR,), (PAIR,))])), make_plan(kernel.batch, number))
         nulls += emissions.source_nulls[0] > 0
         others += emissions.pairs[0, 1] > 0
     for lives, dish in ((nulls, (SOURCE_NULL, 0, -1)), (others, (PAIR, 0, 1))):

@@ -13,10 +13,10 @@ from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, TARGET_NULL, decode, encode
 from hierogram.samplers.itg.model1 import ITERATIONS, SMOOTHING, train_model1
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, GIBBS, SLICE, ItgKernel, build, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, GIBBS, SLICE, ItgKernel, build, make_plan
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import add_links, empty_links
 
@@ -155,7 +155,7 @@ def test_pairs_without_any_word_have_no_derivation() -> None:
     for method in (SLICE, GIBBS, EXHAUSTIVE):
         kernel = kernel_of((((), ()), ((0,), (0,))), method)
         state = kernel.init(1, LEFT_BRANCHING)
-        state, info = kernel.step(1, state, plan_of(kernel.batch, 1))
+        state, info = kernel.step(1, state, make_plan(kernel.batch, 1))
         assert info.resampled == 1
         assert state.derivations.length[0] == 0
 
@@ -188,7 +188,7 @@ def test_a_pair_of_phrases_links_all_its_words() -> None:
 
 def test_an_oversized_side_is_refused_with_its_line() -> None:
     with pytest.raises(AlignmentInputError, match=r"sentence pair 2: 251 words on the target side"):
-        batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST_ITG_SIDE + 1))))
+        batch_of((((0,), (0,)), ((0,), (0,) * (MAX_ITG_SIDE_LENGTH + 1))))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_long_pairs_are_sampled_in_bounded_memory() -> None:
     kernel = kernel_of(((words, words),), SLICE, 0.15)
     state = kernel.init(1, LEFT_BRANCHING)
     before = trees_of(state)
-    state, info = kernel.step(1, state, plan_of(kernel.batch, 1))
+    state, info = kernel.step(1, state, make_plan(kernel.batch, 1))
     assert info.resampled == 1
     assert trees_of(state) != before
     assert len(kernel._scratch.chart.inside) <= 1 << 22

@@ -12,20 +12,20 @@ from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, d
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
-from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_A_DRAW
+from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, slice_blobs, split_blobs
+from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, MIN_KEPT, ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import decode, encode
-from hierogram.samplers.itg.sampler import plan_of
+from hierogram.samplers.itg.sampler import make_plan
 from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.summaries import (
     RuleUses,
     add_derivations,
-    added_up,
     empty_averages,
+    list_record_uses,
+    list_tree_uses,
     read_averages,
-    uses_of_records,
-    uses_of_trees,
+    sum_uses,
     write_averages,
 )
 
@@ -82,11 +82,11 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
     random = Random(3)
     for first in (0, 2):
         trees = random_trees(random, longest)
-        blobs = part_of(encode(put(batch, trees)), first, len(PAIRS))
+        blobs = slice_blobs(encode(put(batch, trees)), first, len(PAIRS))
         chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
-        found = named(batch, uses_of_trees(batch, blobs, chosen, first))
+        found = named(batch, list_tree_uses(batch, blobs, chosen, first))
         expected = {
-            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_A_DRAW * ONE_SQUARE * (how == 2))
+            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_PER_DRAW * ONE_SQUARE * (how == 2))
             for pair, how in enumerate(chosen.tolist(), first)
             if how
             for rule, uses in rules_of(PAIRS, pair, trees[pair]).items()
@@ -114,7 +114,7 @@ def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
     assert (again.uses == averages.uses).all()
     assert (again.sweeps == averages.sweeps).all()
     # A rule that occurs at two places of a pair is rounded at each.
-    one, left_out = uses_of_records(batch, records)
+    one, left_out = list_record_uses(batch, records)
     found = named(batch, one)
     for pair, of_pair in enumerate(expected):
         for rule, uses in of_pair.items():
@@ -145,16 +145,16 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         add_derivations(batch, put_in[which], due, averages)
         weights[which] += 1
         sweeps += 1
-        if sweeps == MOST_SWEEPS:
+        if sweeps == MAX_SWEEPS:
             weights, sweeps = [weight / 2 for weight in weights], sweeps // 2
     assert averages.sweeps.tolist() == [sweeps]
     twins = [rules_of((((0, 1), (0, 1)),), 0, tree) for tree in (NULLS, STRAIGHT)]
-    found = named(batch, uses_of_records(batch, write_averages(batch, averages))[0])
+    found = named(batch, list_record_uses(batch, write_averages(batch, averages))[0])
     for rule in twins[0] | twins[1]:
         truth = sum(weight * own[rule] for weight, own in zip(weights, twins, strict=True)) / sweeps
         _, mean, _ = found.get((0, rule), (0, 0, 0))
         # Halves of odd sums are rounded down at each of the rule's places. Rare rules are not counted.
-        lost = 3 * (before + since >= MOST_SWEEPS) / sweeps + (1 / 32 if mean == 0 else 1 / ONE_USE)
+        lost = 3 * (before + since >= MAX_SWEEPS) / sweeps + (1 / 32 if mean == 0 else 1 / ONE_USE)
         assert -1 / ONE_USE <= truth - mean / ONE_USE < lost
     assert int(averages.uses.max()) <= 3 * sweeps
 
@@ -167,13 +167,13 @@ def test_every_use_is_counted_or_reported_as_left_out() -> None:
         for number in range(rest + 1):
             tree = NULLS if number == 3 else STRAIGHT
             add_derivations(batch, put(batch, [tree]), np.ones(1, np.bool_), averages)
-        uses, left_out = uses_of_records(batch, write_averages(batch, averages))
+        uses, left_out = list_record_uses(batch, write_averages(batch, averages))
         assert (len(uses.rules) > 3) == counted
         # Three straight rules in the sweep, besides the one common to all sweeps, and four null emissions.
         assert left_out[2] == left_out[3] == 0
         assert left_out[0] == (0 if counted else 4 * round(ONE_USE / (rest + 1)))
         assert len(left_out) == CLASSES
-        assert LEAST_KEPT / ONE_USE == 1 / 32
+        assert MIN_KEPT / ONE_USE == 1 / 32
 
 
 def drawn_corpus(random: Random) -> Pairs:
@@ -197,7 +197,7 @@ def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
     committed = {number: empty_averages(kernel.batch) for number in (1, 16, 37, sweeps)}
     exact: list[Counter[Rule]] = [Counter() for _ in pairs]
     for number in range(1, sweeps + 1):
-        state, _ = kernel.step(1, state, plan_of(kernel.batch, number))
+        state, _ = kernel.step(1, state, make_plan(kernel.batch, number))
         for pair, tree in enumerate(trees_of(state)):
             exact[pair] += rules_of(pairs, pair, tree)
         for each in committed:
@@ -206,7 +206,7 @@ def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
                 committed[each] = read_averages(kernel.batch, write_averages(kernel.batch, committed[each]))
     records = [write_averages(kernel.batch, averages) for averages in committed.values()]
     assert len({record.content.tobytes() for record in records}) == 1
-    kept, left_out = uses_of_records(kernel.batch, records[0])
+    kept, left_out = list_record_uses(kernel.batch, records[0])
     total = sum(sum(of_pair.values()) for of_pair in exact) / sweeps
     # Half a unit at each place of a pair.
     places = len(committed[1].uses)
@@ -217,7 +217,7 @@ def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
             _, mean, _ = found.get((pair, rule), (0, 0, 0))
             alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
             # A rule that is not counted at any of its places has less than 1/32 at each.
-            assert -alike < uses / sweeps * ONE_USE - mean < alike * LEAST_KEPT
+            assert -alike < uses / sweeps * ONE_USE - mean < alike * MIN_KEPT
     assert int(kept.sampled.sum()) / ONE_USE > 0.99 * total
 
 
@@ -231,11 +231,11 @@ def test_records_that_do_not_fit_are_refused() -> None:
         with pytest.raises(DerivationError, match="averages of pair 0"):
             read_averages(batch, records)
         with pytest.raises(DerivationError, match="averages of pair 0"):
-            uses_of_records(batch, records)
+            list_record_uses(batch, records)
     trees = split_blobs(encode(put(batch, random_trees(Random(1)))))
     for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
         with pytest.raises(DerivationError, match="derivation of pair 0"):
-            uses_of_trees(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
+            list_tree_uses(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
 
 
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
@@ -246,11 +246,11 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
         batch = batch_of(pairs, longest)
         everything = np.ones(2, np.int8)
         if fitting:
-            assert named(batch, uses_of_trees(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
+            assert named(batch, list_tree_uses(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
             assert encode(decode(batch, long)).content.tolist() == long.content.tolist()
             continue
         with pytest.raises(DerivationError, match="derivation of pair 0"):
-            uses_of_trees(batch, long, everything)
+            list_tree_uses(batch, long, everything)
         with pytest.raises(DerivationError, match="derivation of pair 0"):
             decode(batch, long)
     batch = batch_of(pairs, 2)
@@ -258,17 +258,17 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
     for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
         records = join_blobs([bytes([2, place, 1]), b""])
         if fitting:
-            assert len(uses_of_records(batch, records)[0].rules) == 1
+            assert len(list_record_uses(batch, records)[0].rules) == 1
             assert write_averages(batch, read_averages(batch, records)).content.tolist() == [2, place, 1]
             continue
-        for read in (read_averages, uses_of_records):
+        for read in (read_averages, list_record_uses):
             with pytest.raises(DerivationError, match="averages of pair 0"):
                 read(batch, records)
 
 
 def test_uses_that_cancel_out_are_omitted() -> None:
     columns = [np.array(column) for column in ([3, 1, 3, 2], [0, 0, 1, 1], [1, 2, -1, 0], [0, 5, 0, 0], [0, 0, 0, 0])]
-    found = added_up([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
+    found = sum_uses([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
     assert [column.tolist() for column in found] == [[1], [0], [2], [5], [0]]
-    assert len(added_up([]).rules) == 0
-    assert len(uses_of_records(batch_of(PAIRS), no_blobs(len(PAIRS)))[0].rules) == 0
+    assert len(sum_uses([]).rules) == 0
+    assert len(list_record_uses(batch_of(PAIRS), empty_blobs(len(PAIRS)))[0].rules) == 0

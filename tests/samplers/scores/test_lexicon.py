@@ -9,9 +9,9 @@ from hierogram.samplers.scores.lexicon import (
     FEATURES,
     Lexicon,
     LinkCounts,
-    OwnPart,
+    PairContribution,
     SideCounts,
-    count_neighbours,
+    count_neighbors,
     fill_features,
     make_facts,
     weigh_words,
@@ -51,7 +51,7 @@ def counted(pairs: list[LinkedPair]) -> Lexicon:
                 len(bound),
             )
         )
-        around.append(count_neighbours(tokens, first, size))
+        around.append(count_neighbors(tokens, first, size))
     seen = sorted(links)
     counts = LinkCounts(
         np.searchsorted([f for f, _ in seen], np.arange(WORDS + 2)),
@@ -61,12 +61,12 @@ def counted(pairs: list[LinkedPair]) -> Lexicon:
     return Lexicon((sides[0], sides[1]), counts, (around[0], around[1]))
 
 
-def of_pair(pair: LinkedPair, known: bool) -> tuple[np.ndarray, np.ndarray, OwnPart]:
+def of_pair(pair: LinkedPair, known: bool) -> tuple[np.ndarray, np.ndarray, PairContribution]:
     source, target = np.array(pair.source, np.int32), np.array(pair.target, np.int32)
     links = np.array(pair.links, np.int32).reshape(-1, 2)
     if not known:
-        return source, target, OwnPart((source[:0], target[:0]), (links[:0, 0].copy(), links[:0, 1].copy()))
-    return source, target, OwnPart((source, target), (links[:, 0].copy(), links[:, 1].copy()))
+        return source, target, PairContribution((source[:0], target[:0]), (links[:0, 0].copy(), links[:0, 1].copy()))
+    return source, target, PairContribution((source, target), (links[:, 0].copy(), links[:, 1].copy()))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -98,7 +98,7 @@ def test_words_absent_from_all_stored_pairs() -> None:
     facts = make_facts(4, 4)
     source, target = np.array([-1, 0], np.int32), np.array([-1], np.int32)
     empty = np.zeros(0, np.int32)
-    weigh_words(source, target, OwnPart((empty, empty), (empty, empty)), counted(pairs), facts)
+    weigh_words(source, target, PairContribution((empty, empty), (empty, empty)), counted(pairs), facts)
     pair = LinkedPair([-1, 0], [-1], [])
     np.testing.assert_allclose(facts.alone[0, :2], twin.alone(pairs, pair.source, 0))
     np.testing.assert_allclose(facts.together[:2, :1], twin.together(pairs, pair))

@@ -12,7 +12,7 @@ from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import KernelChain, rules_of_deltas
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.averages import BYTES_A_SLOT, Averages, empty_averages
+from hierogram.samplers.forests.averages import BYTES_PER_SLOT, Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
 from hierogram.samplers.synchronous.sweeps import SweepPlan, sweep_pairs
@@ -24,7 +24,7 @@ def all_fragments(averages: Averages) -> Fragments:
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
-            start = BYTES_A_SLOT * int(averages.first[pair]) + int(entry["start"])
+            start = BYTES_PER_SLOT * int(averages.first[pair]) + int(entry["start"])
             end = start + int(entry["size"])
             row = (pair, int(entry["root"]), start, end, int(entry["uses"]), int(entry["missed"]))
             for column, value in zip(columns, row, strict=True):
@@ -37,9 +37,11 @@ class AveragedChain(KernelChain):
 
     def __init__(
         self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0,
-        resample: Callable[..., Any] = sweep_pairs, leaving: bool = False,
+        resample: Callable[..., Any] = sweep_pairs, avoid_current: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(forests, model, seed=seed, span_limit=span_limit, resample=resample, leaving=leaving)
+        super().__init__(
+            forests, model, seed=seed, span_limit=span_limit, resample=resample, avoid_current=avoid_current
+        )
         self.forget()
 
     def forget(self, slots: NDArray[np.int64] | None = None) -> None:
@@ -50,7 +52,9 @@ class AveragedChain(KernelChain):
         """Run one averaged sweep over all pairs."""
         self.sweeps += 1
         stages = np.full(len(self.forests), EVERY_LEVEL, np.int16)
-        plan = SweepPlan(self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), leaving=self.leaving)
+        plan = SweepPlan(
+            self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), avoid_current=self.avoid_current
+        )
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
 
     def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:

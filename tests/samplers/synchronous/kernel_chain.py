@@ -18,7 +18,7 @@ from hierogram.samplers.counts.chain import SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests import forest as arrays
 from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
@@ -149,9 +149,9 @@ class KernelChain:
         span_limit: int = 0,
         resample: Callable[..., Any] = sweep_pairs,
         blocks: Blocks | None = None,
-        leaving: bool = False,
+        avoid_current: bool = False,
     ) -> None:
-        self.leaving = leaving
+        self.avoid_current = avoid_current
         self.forests = forests
         self.seed = seed
         self.batch = to_batch(forests, span_limit)
@@ -170,7 +170,7 @@ class KernelChain:
     ) -> SweepInfo:
         """Sweep once with a separate stage and power 1/T for each pair; a pair at stage 0 is skipped."""
         self.sweeps += stages > 0
-        plan = SweepPlan(self.sweeps, stages, powers, density, leaving=self.leaving)
+        plan = SweepPlan(self.sweeps, stages, powers, density, avoid_current=self.avoid_current)
         self.chain, info = self.kernel.step(self.seed, self.chain, plan)
         return info
 
@@ -180,7 +180,7 @@ class KernelChain:
         return self.chain.derivations
 
     @property
-    def table(self) -> RuleTable:
+    def table(self) -> CountTable:
         """The counts of all rules."""
         return self.chain.table
 

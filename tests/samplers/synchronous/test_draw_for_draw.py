@@ -60,7 +60,9 @@ class Walk:
     def gibbs(self, stages: Sequence[int], span_limit: int) -> None:
         """Run one sweep of Gibbs sampling at each of these stages."""
         for number, stage in enumerate(stages, start=1):
-            mover = corpus.gibbs(self.model, stage=stage, span_limit=span_limit, leaving=self.kernel.leaving)
+            mover = corpus.gibbs(
+                self.model, stage=stage, span_limit=span_limit, avoid_current=self.kernel.avoid_current
+            )
             self.kernel.sweep(stage)
             self.compare(self.twin.sweep(self.state, mover, self.kernel.seed, number))
             if number % 10 == 0:
@@ -68,12 +70,14 @@ class Walk:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs(model: str, span_limit: int, leaving: bool) -> None:
+def test_gibbs(model: str, span_limit: int, avoid_current: bool) -> None:
     forests = random_forests(seed=21 + span_limit)
-    walk = Walk(KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, leaving=leaving), MODELS[model])
+    walk = Walk(
+        KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, avoid_current=avoid_current), MODELS[model]
+    )
     walk.gibbs([EVERY_LEVEL] * 50, span_limit)
     assert len(walk.seen) > 40
 
@@ -87,11 +91,11 @@ def test_gibbs_on_longer_pairs(model: str, seed: int) -> None:
     walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
 
 
-@pytest.mark.parametrize("leaving", [False, True])
-def test_gibbs_through_every_stage(leaving: bool) -> None:
+@pytest.mark.parametrize("avoid_current", [False, True])
+def test_gibbs_through_every_stage(avoid_current: bool) -> None:
     forests = random_forests(seed=23, longest=7)
     assert max(f.nodes[-1].level for f in forests) > 7
-    walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4, leaving=leaving), PAPER)
+    walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4, avoid_current=avoid_current), PAPER)
     walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
 
 
@@ -114,12 +118,12 @@ def test_pairs_at_different_stages() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, leaving: bool) -> None:
+def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, avoid_current: bool) -> None:
     forests = random_forests(seed=33, count=6)
-    kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, leaving=leaving)
+    kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, avoid_current=avoid_current)
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
     for number in range(1, 46):
@@ -128,7 +132,7 @@ def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, leav
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state
         for p, temperature in enumerate(temperatures):
-            mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature, leaving=leaving)
+            mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature, avoid_current=avoid_current)
             state = walk.twin.resample(state, p, mover, 5, number)
         walk.compare(state)
     assert temperatures[5] == 0.5
@@ -224,11 +228,11 @@ def test_long_rules(model: str, method: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leaving", [False, True])
-def test_a_huge_forest(leaving: bool) -> None:
+@pytest.mark.parametrize("avoid_current", [False, True])
+def test_a_huge_forest(avoid_current: bool) -> None:
     """Density factors and products of options exceed the range of one float."""
     monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
-    walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, leaving=leaving), PAPER)
+    walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, avoid_current=avoid_current), PAPER)
     walk.gibbs([EVERY_LEVEL], 0)
     assert len(walk.seen) == 2
     exponents = walk.kernel.kernel.workers[0].summary["options_exponent"]

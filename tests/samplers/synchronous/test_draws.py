@@ -12,8 +12,8 @@ from hierogram.samplers.synchronous.draws import (
     SCALED,
     Scaled,
     draw,
-    log_of,
-    raised,
+    log_product,
+    raise_product,
     scaled_down,
     times,
     value_beside,
@@ -29,14 +29,14 @@ def logarithm(product: Scaled) -> float:
 def test_products_multiply(first: Scaled, second: Scaled) -> None:
     product = Scaled(*scaled_down(times(first, second)))
     assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
-    assert log_of(product) == pytest.approx(logarithm(product), rel=1e-12)
+    assert log_product(product) == pytest.approx(logarithm(product), rel=1e-12)
     assert product.value <= SCALE
 
 
 @pytest.mark.parametrize("power", [0.2, 1.0, 2.5])
 @pytest.mark.parametrize("product", [Scaled(3.0, 2), Scaled(1e-60, 0), Scaled(0.25, -7), Scaled(1.0, 0)])
 def test_powers_of_products(product: Scaled, power: float) -> None:
-    found = Scaled(*raised(product, power))
+    found = Scaled(*raise_product(product, power))
     assert logarithm(found) == pytest.approx(power * logarithm(product), rel=1e-12, abs=1e-12)
     assert 1.0 <= found.value <= SCALE
 
@@ -45,7 +45,7 @@ def test_many_factors_stay_in_range() -> None:
     product = Scaled(1.0, 0)
     for _ in range(1000):
         product = Scaled(*scaled_down(times(product, Scaled(1e9, 0))))
-    assert log_of(product) == pytest.approx(9000 * log(10), rel=1e-12)
+    assert log_product(product) == pytest.approx(9000 * log(10), rel=1e-12)
     assert product.exponent > 100
 
 

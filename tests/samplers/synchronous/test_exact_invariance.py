@@ -111,7 +111,9 @@ def test_gibbs_on_one_pair(name: str, model: str) -> None:
 @pytest.mark.parametrize("name", ALONE)
 def test_avoiding_draws_on_one_pair(name: str, model: str) -> None:
     forest, limit = ALONE[name]
-    assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, leaving=True), limit) < EXACT
+    assert (
+        moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, avoid_current=True), limit) < EXACT
+    )
 
 
 @pytest.mark.campaign
@@ -131,17 +133,17 @@ def test_gibbs_on_pairs_that_share_rules(name: str, model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_avoiding_draws_on_pairs_that_share_rules(name: str, model: str) -> None:
-    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], leaving=True)) < EXACT
+    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], avoid_current=True)) < EXACT
 
 
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage(stage: int, leaving: bool) -> None:
+def test_gibbs_at_each_stage(stage: int, avoid_current: bool) -> None:
     assert examples.FOUR.nodes[-1].level == 7
     model = MODELS["DP"]
-    limited = corpus.gibbs(model, stage=stage, span_limit=1, leaving=leaving)
+    limited = corpus.gibbs(model, stage=stage, span_limit=1, avoid_current=avoid_current)
     assert moved([examples.FOUR], model, limited, span_limit=1) < EXACT
-    both = corpus.gibbs(model, stage=stage, leaving=leaving)
+    both = corpus.gibbs(model, stage=stage, avoid_current=avoid_current)
     assert moved([examples.THREE, examples.COUPLE], model, both) < EXACT
 
 
@@ -179,7 +181,7 @@ def test_mutants_of_gibbs_change_the_posterior(name: str) -> None:
 
 
 def test_moving_on_by_the_present_value_s_own_weight_changes_the_posterior() -> None:
-    broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, leaving=True)
+    broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, avoid_current=True)
     # Only the edges of its root have more than two options.
     assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
 

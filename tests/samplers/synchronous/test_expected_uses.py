@@ -16,8 +16,8 @@ from tests.reference.streams import Stream
 from tests.samplers.synchronous.averaged_chain import AveragedChain
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.records import fragments_of, left_out, read_averages, write_averages
-from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE, SHARED_SWEEPS
+from hierogram.samplers.forests.records import left_out, list_fragments, read_averages, write_averages
+from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, MIN_KEPT, ONE_USE, SHARED_SWEEPS
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 
 EXACT = 1e-10
@@ -69,17 +69,17 @@ def test_mutants_are_wrong(mutant: str) -> None:
     assert any(wrong_by(forests, DP, limit, mutant) > CLEAR for forests, limit in CASES.values())
 
 
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize(
     "model", [PitmanYor(discount=0.5, strength=5.0, rate=2.0), Dirichlet(strength=5.0, source_words=7, target_words=9)]
 )
-def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, leaving: bool) -> None:
+def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, avoid_current: bool) -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(40 + span_limit, 8, 5, "abc")]
-    kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit, leaving=leaving)
+    kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit, avoid_current=avoid_current)
     twin = Corpus(forests)
     joint = twin.start(kernel.seed)
-    mover = corpus.gibbs(model, span_limit=span_limit, leaving=leaving)
+    mover = corpus.gibbs(model, span_limit=span_limit, avoid_current=avoid_current)
     credits: Counter[Rule] = Counter()
     for number in range(1, 9):
         kernel.average()
@@ -154,7 +154,7 @@ def test_uses_that_are_not_counted_are_added_up_by_nonterminals() -> None:
         kernel.average()
     averages = kernel.chain.averages
     records = write_averages(averages)
-    deltas = add_fragments(empty_deltas(), kernel.batch, fragments_of(records))
+    deltas = add_fragments(empty_deltas(), kernel.batch, list_fragments(records))
     missing = ((averages.total * 2 + 40) // 80).sum(axis=0)
     for entry, uses in enumerate(deltas.sampled[: deltas.entries].tolist()):
         missing[min(int(deltas.nonterminals[entry]), CLASSES - 1)] -= uses
@@ -174,21 +174,21 @@ def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[
     return found
 
 
-def check_long_averages(name: str, leaving: bool, rounds: int, noise: float) -> None:
+def check_long_averages(name: str, avoid_current: bool, rounds: int, noise: float) -> None:
     """Compare averages over several rounds of sweeps with the enumeration."""
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
-    kernel = AveragedChain(forests, DP, seed=3, span_limit=limit, leaving=leaving)
+    kernel = AveragedChain(forests, DP, seed=3, span_limit=limit, avoid_current=avoid_current)
     found: Counter[Rule] = Counter()
     sweeps = 0
     for _ in range(rounds):
         kernel.forget()
-        for _ in range(MOST_SWEEPS - 1):
+        for _ in range(MAX_SWEEPS - 1):
             kernel.average()
-        sweeps += MOST_SWEEPS - 1
+        sweeps += MAX_SWEEPS - 1
         found.update(kernel.uses())
     # Uses that are negligible for a pair are forgotten.
-    forgotten = len(forests) * LEAST_KEPT / ONE_USE
+    forgotten = len(forests) * MIN_KEPT / ONE_USE
     for rule in found.keys() | exact.keys():
         mean = found[rule] / ONE_USE / sweeps
         assert exact[rule] - forgotten - noise < mean < exact[rule] + noise
@@ -198,17 +198,17 @@ def check_long_averages(name: str, leaving: bool, rounds: int, noise: float) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_long_averages_are_the_exact_expectations(name: str, leaving: bool) -> None:
-    check_long_averages(name, leaving, rounds=4, noise=0.06)
+def test_long_averages_are_the_exact_expectations(name: str, avoid_current: bool) -> None:
+    check_long_averages(name, avoid_current, rounds=4, noise=0.06)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_longer_averages_are_the_exact_expectations(name: str, leaving: bool) -> None:
-    check_long_averages(name, leaving, rounds=36, noise=0.02)
+def test_longer_averages_are_the_exact_expectations(name: str, avoid_current: bool) -> None:
+    check_long_averages(name, avoid_current, rounds=36, noise=0.02)
 
 
 def test_a_rule_stays_shared_if_it_was_used_twice_in_a_recent_sweep() -> None:
@@ -262,15 +262,15 @@ def test_avoiding_draws_have_smaller_errors(name: str) -> None:
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     mean = {}
-    for leaving in (False, True):
-        kernel = AveragedChain(forests, DP, seed=13, span_limit=limit, leaving=leaving)
+    for avoid_current in (False, True):
+        kernel = AveragedChain(forests, DP, seed=13, span_limit=limit, avoid_current=avoid_current)
         errors = []
         for _ in range(200):
             kernel.forget()
             for _ in range(32):
                 kernel.average()
             errors.append(squared_error(kernel.uses(), 1 / (ONE_USE * 32), exact))
-        mean[leaving] = float(np.mean(errors))
+        mean[avoid_current] = float(np.mean(errors))
     assert mean[True] < 0.8 * mean[False], mean
 
 

@@ -91,12 +91,12 @@ def kernel_samples(
     resample: Callable[..., Any] = sweep_pairs,
     stage: int = EVERY_LEVEL,
     blocks: Blocks | None = None,
-    leaving: bool = False,
+    avoid_current: bool = False,
 ) -> Iterator[Joint]:
     """Yield thinned derivations of the kernels' chain."""
     chain = KernelChain(
         case.forests, case.model, seed=seed, span_limit=case.span_limit, resample=resample, blocks=blocks,
-        leaving=leaving,
+        avoid_current=avoid_current,
     )  # fmt: skip
     for _ in range(BURN_IN):
         chain.sweep(stage)
@@ -117,7 +117,7 @@ def test_gibbs_against_the_exact_posterior(name: str) -> None:
 @pytest.mark.slow
 def test_avoiding_draws_against_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
-    samples = kernel_samples(case, SAMPLES // 2, thinning=LEAVING_THINNING, leaving=True)
+    samples = kernel_samples(case, SAMPLES // 2, thinning=LEAVING_THINNING, avoid_current=True)
     assert p_value(samples, exact(case)) > ALPHA
 
 
@@ -144,8 +144,8 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stage", "leaving"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
-def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leaving: bool) -> None:
+@pytest.mark.parametrize(("stage", "avoid_current"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
+def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, avoid_current: bool) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest follows the distribution given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
@@ -158,8 +158,10 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, leavi
     expected = {trees: p for trees, p in exact(Case([forest], DP)).items() if trees[0] in possible}
     whole = sum(expected.values())
     assert tree_of(forest, start) in possible
-    thinning, number = (LEAVING_THINNING, SAMPLES // 2) if leaving else (GIBBS_THINNING, SAMPLES)
-    samples = kernel_samples(Case([forest], DP), number, thinning=thinning, seed=2, stage=stage, leaving=leaving)
+    thinning, number = (LEAVING_THINNING, SAMPLES // 2) if avoid_current else (GIBBS_THINNING, SAMPLES)
+    samples = kernel_samples(
+        Case([forest], DP), number, thinning=thinning, seed=2, stage=stage, avoid_current=avoid_current
+    )
     assert p_value(samples, {trees: p / whole for trees, p in expected.items()}) > ALPHA
 
 
@@ -225,5 +227,5 @@ def test_metropolis_against_the_exact_posterior_at_length(name: str) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ["bushy, limit 1", "three pairs"])
 def test_avoiding_draws_at_length(name: str) -> None:
-    samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=LEAVING_THINNING, leaving=True)
+    samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=LEAVING_THINNING, avoid_current=True)
     assert p_value(samples, exact(EXACT[name])) > ALPHA

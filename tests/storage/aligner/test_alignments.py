@@ -4,7 +4,7 @@ import pytest
 from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, pair, update
 from tests.storage.plans import assert_no_scan, plans
 
-from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
+from hierogram.storage.exceptions import CountError, PairChangedError, PairMissingError
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairAlignment, PairLinks, PairSize, WordCounts
 from hierogram.storage.store import Store
 
@@ -76,9 +76,9 @@ def test_removed_or_already_aligned_pairs_are_refused(store: Store) -> None:
     with pytest.raises(PairMissingError):
         align(store, change(7))
     align(store, change())
-    with pytest.raises(PairMovedError, match="pair 1 was aligned by another process"):
+    with pytest.raises(PairChangedError, match="pair 1 was aligned by another process"):
         align(store, change())
-    with pytest.raises(PairMovedError):
+    with pytest.raises(PairChangedError):
         align(store, change(sweep=3, since=2))
     align(store, change(sweep=2, since=1))
     assert store.stalest_links(1)[0].sweep == 2

@@ -35,7 +35,7 @@ def test_links_ingested_with_pairs_are_recorded_as_pending(store: Store) -> None
     assert store.human_links([1, PAIRS]) == {1: FIXED, PAIRS: FIXED}
     assert not store.is_corrected(1)
     assert len(store.pending_corrections(PAIRS + 1)) == PAIRS
-    assert store.answering((), [("s7 a", "t7"), ("s7", "t7")]).known == {("s7 a", "t7"): FIXED}
+    assert store.text_aligner_counts((), [("s7 a", "t7"), ("s7", "t7")]).known == {("s7 a", "t7"): FIXED}
     assert store.integrity() == []
 
 
@@ -44,9 +44,9 @@ def test_no_table_is_scanned(store: Store) -> None:
     store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])
-        assert store.answering((), [("s7 a", "t7")]).known
+        assert store.text_aligner_counts((), [("s7 a", "t7")]).known
         assert [one.id for one in store.pending_corrections(1)] == [PAIRS - 1]
-        assert store.corrections_of([17])
+        assert store.corrections_by_pair([17])
         assert store.is_corrected(17)
         assert store.set_human_links(17, KnownLinks(), "test")
         store.align(AlignerChange(corrected=[(17, 2)]))
@@ -55,7 +55,7 @@ def test_no_table_is_scanned(store: Store) -> None:
         for table in ("human_links", "corrections", "sentence_pairs"):
             # The index contains only the pending links.
             assert_no_scan(entry["plan"].replace("SCAN corrections USING INDEX corrections_pending", ""), table)
-    assert store.corrections_of([17]) == []
+    assert store.corrections_by_pair([17]) == []
 
 
 def test_human_links_are_deleted_with_their_pair(store: Store) -> None:
@@ -63,7 +63,7 @@ def test_human_links_are_deleted_with_their_pair(store: Store) -> None:
 
     withdraw(store, store.pairs_by_id([5]))
     assert store.human_links([5]) == {}
-    assert store.corrections_of([5]) == []
+    assert store.corrections_by_pair([5]) == []
     assert store.integrity() == []
 
 

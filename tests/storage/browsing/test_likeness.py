@@ -10,19 +10,19 @@ from tests.storage.building import commit, delta, ingest, pair
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.samplers.grammar.kinds import SOURCE
-from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.browsing.search import known_words
+from hierogram.storage.browsing.similar_pairs import find_renderings, find_similar_pairs, find_source_sides
 from hierogram.storage.store import Store, open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", "r", "w", "p")
 
 
 @pytest.fixture
-def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
     """Read access to a store without table statistics."""
     copy_store("unanalyzed", store_url, make)
-    with Reader(store_url) as reader, reader.look() as looking:
+    with Reader(store_url) as reader, reader.read() as looking:
         yield looking
 
 
@@ -32,13 +32,13 @@ def make(url: str) -> None:
         commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, 1) for n in range(4_000)])
 
 
-def test_no_table_is_scanned(look: Look) -> None:
+def test_no_table_is_scanned(transaction: ReadTransaction) -> None:
     with plans() as seen:
-        known = known_words(look, ["s17", "common", "never"])[SOURCE]
+        known = known_words(transaction, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
-        assert set(source_sides(look, words)) == {"s17 common"}
-        assert renderings(look, ["s17 common", "s18 common"], 3)
-        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)[0]]
+        assert set(find_source_sides(transaction, words)) == {"s17 common"}
+        assert find_renderings(transaction, ["s17 common", "s18 common"], 3)
+        assert "s17 common" in [found.source for found in find_similar_pairs(transaction, known, 20)[0]]
     assert len(seen) >= 6
     for entry in seen:
         for table in GROWING:
@@ -58,11 +58,11 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
         sides.add(" ".join(symbols))
     commit(store, [], [delta(side, "x [X,1]" if "[X,1]" in side else "x", 1, 1) for side in sorted(sides)])
     checked = 0
-    with Reader(store_url) as reader, reader.look() as look:
+    with Reader(store_url) as reader, reader.read() as transaction:
         for _ in range(30):
             sentence = draw.choices(words, k=draw.randint(1, 7))
-            known = known_words(look, sentence)[SOURCE]
-            found = source_sides(look, [known.get(word) for word in sentence])
+            known = known_words(transaction, sentence)[SOURCE]
+            found = find_source_sides(transaction, [known.get(word) for word in sentence])
             for side in sides:
                 symbols = side.split(" ")
                 pattern = " ".join("[^ ]+( [^ ]+)*" if symbol == "[X,1]" else symbol for symbol in symbols)
@@ -81,17 +81,17 @@ def test_renderings_are_ordered_and_weighted(store: Store, store_url: str) -> No
         [delta("a", "x", 1, 3), delta("a", "y", 1, 5), delta("a", "z", 0, 0.25),
          delta("a", "v", 1, 0)],
     )  # fmt: skip
-    with Reader(store_url) as reader, reader.look() as look:
-        [found] = renderings(look, ["a", "b"], 2).values()
+    with Reader(store_url) as reader, reader.read() as transaction:
+        [found] = find_renderings(transaction, ["a", "b"], 2).values()
         assert [(one.other, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
         assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
-        assert renderings(look, [], 2) == {}
+        assert find_renderings(transaction, [], 2) == {}
 
 
 def test_rare_words_count_more_and_every_word_finds_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
-    with Reader(store_url) as reader, reader.look() as look:
-        found, _ = like_pairs(look, known_words(look, ["common", "rare"])[SOURCE], 2)
+    with Reader(store_url) as reader, reader.read() as transaction:
+        found, _ = find_similar_pairs(transaction, known_words(transaction, ["common", "rare"])[SOURCE], 2)
         assert [one.source for one in found[:2]] == ["rare common", "rare other"]
         assert sum(one.source.startswith("common") for one in found) == 22
-        assert like_pairs(look, known_words(look, ["never"]).get(SOURCE, {}), 2) == ([], [])
+        assert find_similar_pairs(transaction, known_words(transaction, ["never"]).get(SOURCE, {}), 2) == ([], [])

@@ -7,23 +7,23 @@ from tests.conftest import LastingStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
 from tests.storage.plans import assert_no_scan, disable_analysis, plans
 
-from hierogram.storage.browsing import looking, progress, words
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing import details, progress, words
+from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.browsing.search import (
     PROBABILITY,
     SURPRISE,
     USE,
     WHOLE,
-    Place,
+    PagePosition,
     Query,
-    likely_side,
-    most_used,
-    occurs_on,
+    guess_side,
+    most_used_rules,
+    phrase_occurs,
     read_phrase,
     search,
 )
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.pairs.vocabulary import like_words
+from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.store import open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
@@ -31,16 +31,16 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 
 
 @pytest.fixture
-def unanalyzed(lasting_store: LastingStore) -> Iterator[Look]:
+def unanalyzed(lasting_store: LastingStore) -> Iterator[ReadTransaction]:
     """The same store without table statistics, so that Postgres estimates the sizes of its tables."""
-    with Reader(lasting_store("unanalyzed pages", make_unanalyzed)) as reader, reader.look() as looking:
+    with Reader(lasting_store("unanalyzed pages", make_unanalyzed)) as reader, reader.read() as looking:
         yield looking
 
 
 @pytest.fixture
-def look(lasting_store: LastingStore) -> Iterator[Look]:
+def transaction(lasting_store: LastingStore) -> Iterator[ReadTransaction]:
     """A store that is large enough for the planners to prefer indexes."""
-    with Reader(lasting_store("large", make)) as reader, reader.look() as looking:
+    with Reader(lasting_store("large", make)) as reader, reader.read() as looking:
         yield looking
 
 
@@ -67,56 +67,68 @@ def fill(url: str) -> None:
     query(url, "INSERT INTO rule_pairs (rule_id, pair_id, uses) SELECT id, id, 1 FROM rules WHERE id < 3000")
 
 
-def like_source(look: Look, token: str) -> object:
-    return like_words(look.connection, "source", token, 8)
+def like_source(transaction: ReadTransaction, token: str) -> object:
+    return similar_words(transaction.connection, "source", token, 8)
 
 
-QUESTIONS: dict[str, Callable[[Look], object]] = {
-    "search": lambda look: search(look, read_phrase("s17"), Query()).rules,
-    "a phrase": lambda look: search(look, read_phrase("s17 common"), Query()).rules,
-    "a gap": lambda look: [search(look, read_phrase("s17 _ common"), Query())],
-    "a whole side": lambda look: search(look, read_phrase("s17 common"), Query(match=WHOLE)).rules,
-    "another spelling": lambda look: search(look, read_phrase("Ś17 Common"), Query()).rules,
-    "another spelling of a side": lambda look: search(look, read_phrase("Ś17 common"), Query(match=WHOLE)).rules,
-    "the next page of spellings": lambda look: [search(look, read_phrase("Ś17"), Query(), Place(0.0, 5, 7, near=True))],
-    "the likely side": lambda look: [likely_side(look, dict.fromkeys(("source", "target"), read_phrase("Ś17 common")))],
-    "on a side": lambda look: [occurs_on(look, "source", read_phrase("Ś17 common"))],
-    "words like it": lambda look: like_source(look, "s17x"),
-    "words that begin so": lambda look: like_source(look, "s17"),
-    "by probability": lambda look: search(look, read_phrase("s17"), Query(order=PROBABILITY)).rules,
-    "by surprise": lambda look: search(look, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules,
-    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5, 7))],
-    "of a corpus": lambda look: search(look, read_phrase("s17"), Query(corpus="corpus")).rules,
-    "most used": lambda look: most_used(look, read_phrase("t17"), "target", 20),
-    "a rule": lambda look: looking.find_rule(look, "s17 common", "t17 usual"),
-    "rivals": lambda look: looking.rivals(look, "source", "s17 common", 20),
-    "the past": lambda look: [looking.past_counts(look, 17)],
-    "users": lambda look: looking.indexed_users(look, 17, 0, 20),
-    "likely users": lambda look: looking.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
-    "pairs": lambda look: pairs_by_id(look.connection, [17, 18]),
-    "a pair": lambda look: looking.find_pair(look, 17),
-    "neighbours": lambda look: looking.neighbours(look, 17),
-    "counts": lambda look: looking.uses_of(look, [("s17 common", "t17 usual")]),
-    "a word": lambda look: words.word_count(look, "source", "s17"),
-    "dispersion": lambda look: words.dispersion(look, "source", "s17"),
-    "pairs of a word": lambda look: words.pairs_with(look, "source", "s17", 5),
-    "pairs of a word of the target": lambda look: words.pairs_with(look, "target", "t17", 5),
-    "telling words": lambda look: words.telling_words(look, 5),
-    "by corpus": lambda look: words.uses_by_corpus(look, [17, 18]),
-    "common words": lambda look: words.common_words(look, "target", 5),
-    "sweeps": lambda look: [progress.last_sweeps(look, 20)],
-    "batches": lambda look: progress.last_batches(look, 5),
-    "exports": lambda look: [progress.last_exports(look, 5)],
-    "failed files": lambda look: [progress.last_failed_files(look, 5)],
-    "deliveries": lambda look: [progress.open_deliveries(look, 5)],
-    "the share that is not counted": lambda look: [progress.not_counted(look)],
+QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
+    "search": lambda transaction: search(transaction, read_phrase("s17"), Query()).rules,
+    "a phrase": lambda transaction: search(transaction, read_phrase("s17 common"), Query()).rules,
+    "a gap": lambda transaction: [search(transaction, read_phrase("s17 _ common"), Query())],
+    "a whole side": lambda transaction: search(transaction, read_phrase("s17 common"), Query(match=WHOLE)).rules,
+    "another spelling": lambda transaction: search(transaction, read_phrase("Ś17 Common"), Query()).rules,
+    "another spelling of a side": lambda transaction: (
+        search(transaction, read_phrase("Ś17 common"), Query(match=WHOLE)).rules
+    ),
+    "the next page of spellings": lambda transaction: [
+        search(transaction, read_phrase("Ś17"), Query(), PagePosition(0.0, 5, 7, near=True))
+    ],
+    "the likely side": lambda transaction: [
+        guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase("Ś17 common")))
+    ],
+    "on a side": lambda transaction: [phrase_occurs(transaction, "source", read_phrase("Ś17 common"))],
+    "words like it": lambda transaction: like_source(transaction, "s17x"),
+    "words that begin so": lambda transaction: like_source(transaction, "s17"),
+    "by probability": lambda transaction: search(transaction, read_phrase("s17"), Query(order=PROBABILITY)).rules,
+    "by surprise": lambda transaction: (
+        search(transaction, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules
+    ),
+    "the next page": lambda transaction: [
+        search(transaction, read_phrase("s17"), Query(order=USE), PagePosition(0.0, 5, 7))
+    ],
+    "of a corpus": lambda transaction: search(transaction, read_phrase("s17"), Query(corpus="corpus")).rules,
+    "most used": lambda transaction: most_used_rules(transaction, read_phrase("t17"), "target", 20),
+    "a rule": lambda transaction: details.find_rule(transaction, "s17 common", "t17 usual"),
+    "rivals": lambda transaction: details.find_competing_rules(transaction, "source", "s17 common", 20),
+    "the past": lambda transaction: [details.read_rule_history(transaction, 17)],
+    "users": lambda transaction: details.indexed_supporting_pairs(transaction, 17, 0, 20),
+    "likely users": lambda transaction: details.likely_supporting_pairs(
+        transaction, ("s17 common", "t17 usual"), 0, 20
+    ),
+    "pairs": lambda transaction: pairs_by_id(transaction.connection, [17, 18]),
+    "a pair": lambda transaction: details.find_pair(transaction, 17),
+    "neighbours": lambda transaction: details.find_neighbors(transaction, 17),
+    "counts": lambda transaction: details.count_uses(transaction, [("s17 common", "t17 usual")]),
+    "a word": lambda transaction: words.count_word(transaction, "source", "s17"),
+    "dispersion": lambda transaction: words.find_distribution(transaction, "source", "s17"),
+    "pairs of a word": lambda transaction: words.pairs_containing(transaction, "source", "s17", 5),
+    "pairs of a word of the target": lambda transaction: words.pairs_containing(transaction, "target", "t17", 5),
+    "telling words": lambda transaction: words.characteristic_words(transaction, 5),
+    "by corpus": lambda transaction: words.uses_by_corpus(transaction, [17, 18]),
+    "common words": lambda transaction: words.common_words(transaction, "target", 5),
+    "sweeps": lambda transaction: [progress.last_sweeps(transaction, 20)],
+    "batches": lambda transaction: progress.last_batches(transaction, 5),
+    "exports": lambda transaction: [progress.last_exports(transaction, 5)],
+    "failed files": lambda transaction: [progress.last_failed_files(transaction, 5)],
+    "deliveries": lambda transaction: [progress.open_deliveries(transaction, 5)],
+    "the share that is not counted": lambda transaction: [progress.uncounted_share(transaction)],
 }
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_page_scans_a_table(look: Look, name: str) -> None:
+def test_no_page_scans_a_table(transaction: ReadTransaction, name: str) -> None:
     with plans() as seen:
-        assert QUESTIONS[name](look)
+        assert QUESTIONS[name](transaction)
     assert seen
     for entry in seen:
         if name == "common words" or "ORDER BY id LIMIT" in entry["statement"]:
@@ -129,7 +141,9 @@ def test_no_page_scans_a_table(look: Look, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_page_scans_a_table_without_statistics(unanalyzed: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_page_scans_a_table_without_statistics(
+    unanalyzed: ReadTransaction, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Tables that are read whole on purpose are small in a large store.
     for limit, number in (("SAMPLED_PAIRS", 100), ("_WINDOWS", 2), ("_FIRST_WORDS", 100)):
         monkeypatch.setattr(words, limit, number)

@@ -5,7 +5,7 @@ import time
 import pytest
 from tests.storage.building import commit, delta, query
 
-from hierogram.storage.browsing.reader import Reader, literal, readable
+from hierogram.storage.browsing.reader import Reader, inline_parameters, literal
 from hierogram.storage.exceptions import SlowQueryError, StoreMissingError, StoreUnavailableError
 from hierogram.storage.store import Store
 
@@ -20,20 +20,20 @@ def reader(store: Store, store_url: str) -> Reader:
 
 @pytest.mark.parametrize("statement", ["DELETE FROM rules", "UPDATE store_state SET position = 0"])
 def test_pages_cannot_write(reader: Reader, store_url: str, statement: str) -> None:
-    with reader, pytest.raises(StoreUnavailableError), reader.look() as look:
-        look.rows(statement)
+    with reader, pytest.raises(StoreUnavailableError), reader.read() as transaction:
+        transaction.rows(statement)
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]
 
 
 def test_a_slow_statement_is_cancelled(reader: Reader) -> None:
     began = time.monotonic()
     with reader:
-        with pytest.raises(SlowQueryError, match=r"canceled after 0\.3 s"), reader.look(0.3) as look:
-            look.rows(ENDLESS)
+        with pytest.raises(SlowQueryError, match=r"canceled after 0\.3 s"), reader.read(0.3) as transaction:
+            transaction.rows(ENDLESS)
         assert time.monotonic() - began < 10
         # The connection can be used for the next statement.
-        with reader.look() as look:
-            assert look.row("SELECT 1 AS one") == (1,)
+        with reader.read() as transaction:
+            assert transaction.row("SELECT 1 AS one") == (1,)
 
 
 def test_the_store_must_exist(store_url: str) -> None:
@@ -44,12 +44,12 @@ def test_the_store_must_exist(store_url: str) -> None:
 def test_statements_are_shown_as_runnable_sql(reader: Reader) -> None:
     odd = "d'un \\ :side %s ' OR '1' = '1"
     with reader:
-        with reader.look() as look:
-            assert look.rows("SELECT :word AS said, :number AS n", word=odd, number=7) == [(odd, 7)]
-            [shown] = look.asked
-        with reader.look() as look:
-            assert look.connection.exec_driver_sql(shown.replace("%", "%%") if look.postgres else shown).all() == [
-                (odd, 7)
-            ]
+        with reader.read() as transaction:
+            assert transaction.rows("SELECT :word AS said, :number AS n", word=odd, number=7) == [(odd, 7)]
+            [shown] = transaction.statements
+        with reader.read() as transaction:
+            assert transaction.connection.exec_driver_sql(
+                shown.replace("%", "%%") if transaction.postgres else shown
+            ).all() == [(odd, 7)]
     assert literal("a'b") == "'a''b'"
-    assert readable("SELECT CAST(1 AS int)::text, :a", {"a": 1}) == "SELECT CAST(1 AS int)::text, 1"
+    assert inline_parameters("SELECT CAST(1 AS int)::text, :a", {"a": 1}) == "SELECT CAST(1 AS int)::text, 1"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.storage.building import commit, delta, ingest, pair, query
 
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.browsing.search import (
     PART,
     PROBABILITY,
@@ -19,11 +19,11 @@ from hierogram.storage.browsing.search import (
     WHOLE,
     Phrase,
     Query,
-    likely_side,
+    guess_side,
     read_phrase,
     search,
 )
-from hierogram.storage.pairs.vocabulary import LONGEST_FOLDED, MOST_READINGS, folded, like_words, readings
+from hierogram.storage.pairs.vocabulary import MAX_FOLDED_LENGTH, MAX_READINGS, fold, readings, similar_words
 from hierogram.storage.records import RuleRow
 from hierogram.storage.store import Store
 
@@ -37,7 +37,7 @@ RULES = [
 
 
 @pytest.fixture
-def look(store: Store, store_url: str) -> Iterator[Look]:
+def transaction(store: Store, store_url: str) -> Iterator[ReadTransaction]:
     """Read access to a store with the rules above; every word occurs in a pair."""
     words = {side: [] for side in ("source", "target")}
     for source, target, _ in RULES:
@@ -45,7 +45,7 @@ def look(store: Store, store_url: str) -> Iterator[Look]:
             words[side] += [symbol for symbol in parse_side(text) if isinstance(symbol, str)]
     ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
     commit(store, [], [delta(source, target, 1 + count % 2, count) for source, target, count in RULES])
-    with Reader(store_url) as reader, reader.look() as looking:
+    with Reader(store_url) as reader, reader.read() as looking:
         yield looking
 
 
@@ -53,74 +53,74 @@ def sides(rules: list[RuleRow]) -> list[tuple[str, str]]:
     return [(rule.source, rule.target) for rule in rules]
 
 
-def found(look: Look, typed: str, **values: object) -> list[tuple[str, str]]:
-    return sides(search(look, read_phrase(typed), Query(limit=100, **values)).rules)
+def found(transaction: ReadTransaction, typed: str, **values: object) -> list[tuple[str, str]]:
+    return sides(search(transaction, read_phrase(typed), Query(limit=100, **values)).rules)
 
 
-def test_a_word_anywhere_and_alone(look: Look) -> None:
-    anywhere = found(look, "maison")
+def test_a_word_anywhere_and_alone(transaction: ReadTransaction) -> None:
+    anywhere = found(transaction, "maison")
     assert anywhere[:3] == [("maison", "house"), ("la maison", "the house"), ("la [X,1] maison", "the [X,1] house")]
     assert len(anywhere) == 7
-    assert found(look, "maison", match=WHOLE) == [("maison", "house"), ("maison", "home"), ("Maison", "House")]
-    assert found(look, "Maison")[0] == ("Maison", "House")
-    assert found(look, "maison")[-1] == ("Maison", "House")
-    assert found(look, "house", side="target", match=WHOLE) == [("maison", "house"), ("Maison", "House")]
-    assert found(look, "nowhere") == []
-    assert found(look, "house") == []
+    assert found(transaction, "maison", match=WHOLE) == [("maison", "house"), ("maison", "home"), ("Maison", "House")]
+    assert found(transaction, "Maison")[0] == ("Maison", "House")
+    assert found(transaction, "maison")[-1] == ("Maison", "House")
+    assert found(transaction, "house", side="target", match=WHOLE) == [("maison", "house"), ("Maison", "House")]
+    assert found(transaction, "nowhere") == []
+    assert found(transaction, "house") == []
 
 
-def test_phrases_keep_their_order(look: Look) -> None:
-    assert found(look, "la maison") == [("la maison", "the house"), ("la maison", "home")]
-    assert found(look, "maison la") == [("maison la", "house the")]
-    assert found(look, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
+def test_phrases_keep_their_order(transaction: ReadTransaction) -> None:
+    assert found(transaction, "la maison") == [("la maison", "the house"), ("la maison", "home")]
+    assert found(transaction, "maison la") == [("maison la", "house the")]
+    assert found(transaction, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
 
 
-def test_gaps_match_one_or_more_words(look: Look) -> None:
-    assert found(look, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
-    assert set(found(look, "ne _ pas")[1:]) == {
+def test_gaps_match_one_or_more_words(transaction: ReadTransaction) -> None:
+    assert found(transaction, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
+    assert set(found(transaction, "ne _ pas")[1:]) == {
         ("ne vient pas", "comes not"), ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]"),
     }  # fmt: skip
-    assert found(look, "ne _ pas", match=WHOLE) == [("ne [X,1] pas", "not [X,1]"), ("ne vient pas", "comes not")]
-    assert found(look, "ne pas") == [("ne pas", "not to")]
-    assert found(look, "_ la _ _ maison _") == [("la [X,1] maison", "the [X,1] house")]
+    assert found(transaction, "ne _ pas", match=WHOLE) == [("ne [X,1] pas", "not [X,1]"), ("ne vient pas", "comes not")]
+    assert found(transaction, "ne pas") == [("ne pas", "not to")]
+    assert found(transaction, "_ la _ _ maison _") == [("la [X,1] maison", "the [X,1] house")]
 
 
 @pytest.mark.parametrize(("typed", "target"), [("50%", "50_"), ("a*b", "x?y"), ("[", "!"), ("\\\\_", "_")])
 @pytest.mark.parametrize("match", [PART, WHOLE])
-def test_pattern_characters_match_literally(look: Look, typed: str, target: str, match: str) -> None:
-    assert found(look, typed, match=match) == [(typed, target)]
-    assert found(look, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
+def test_pattern_characters_match_literally(transaction: ReadTransaction, typed: str, target: str, match: str) -> None:
+    assert found(transaction, typed, match=match) == [(typed, target)]
+    assert found(transaction, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
 
 
-def test_orders(look: Look) -> None:
+def test_orders(transaction: ReadTransaction) -> None:
     phrase = read_phrase("maison")
-    likely = [rule for rule in search(look, phrase, Query(order=PROBABILITY)).rules if rule.source != "Maison"]
+    likely = [rule for rule in search(transaction, phrase, Query(order=PROBABILITY)).rules if rule.source != "Maison"]
     assert [rule.p_target_given_source for rule in likely] == sorted(
         (rule.p_target_given_source for rule in likely), reverse=True
     )
-    odd = search(look, phrase, Query(order=SURPRISE)).rules
+    odd = search(transaction, phrase, Query(order=SURPRISE)).rules
     assert sides(odd)[0] == ("la maison", "home")
     assert isclose(odd[0].p_target_given_source, 1 / 5)
-    on_target = search(look, read_phrase("home"), Query(side="target", order=SURPRISE)).rules
+    on_target = search(transaction, read_phrase("home"), Query(side="target", order=SURPRISE)).rules
     assert [(rule.source, rule.p_source_given_target) for rule in on_target] == [
         ("la maison", pytest.approx(1 / 3)), ("maison", pytest.approx(2 / 3)),
     ]  # fmt: skip
 
 
-def test_filters(look: Look) -> None:
-    assert found(look, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
+def test_filters(transaction: ReadTransaction) -> None:
+    assert found(transaction, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
     # Filtered rules still count in the probabilities.
-    [rule] = search(look, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
+    [rule] = search(transaction, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
     assert rule.p_target_given_source == 4 / 5
-    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(look, "pas", max_scope=0)
-    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") in found(look, "pas", max_scope=1)
-    assert found(look, "maison", corpus="corpus") == []
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(transaction, "pas", max_scope=0)
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") in found(transaction, "pas", max_scope=1)
+    assert found(transaction, "maison", corpus="corpus") == []
 
 
-def test_rules_of_a_corpus(look: Look, store_url: str) -> None:
+def test_rules_of_a_corpus(transaction: ReadTransaction, store_url: str) -> None:
     [(rule_id,)] = query(store_url, "SELECT id FROM rules WHERE source = 'la maison' AND target = 'home'")
     query(store_url, f"INSERT INTO rule_pairs (rule_id, pair_id, uses) VALUES ({rule_id}, 1, 1)")
-    with Reader(store_url) as reader, reader.look() as fresh:
+    with Reader(store_url) as reader, reader.read() as fresh:
         for order in (USE, PROBABILITY, SURPRISE):
             assert found(fresh, "maison", corpus="corpus", order=order) == [("la maison", "home")]
             assert found(fresh, "maison", corpus="other", order=order) == []
@@ -128,12 +128,12 @@ def test_rules_of_a_corpus(look: Look, store_url: str) -> None:
 
 @pytest.mark.parametrize("order", [USE, PROBABILITY, SURPRISE])
 @pytest.mark.parametrize("match", [PART, WHOLE])
-def test_pages_are_consecutive(look: Look, order: str, match: str) -> None:
+def test_pages_are_consecutive(transaction: ReadTransaction, order: str, match: str) -> None:
     phrase = read_phrase("maison")
-    whole = search(look, phrase, Query(order=order, match=match, limit=100)).rules
+    whole = search(transaction, phrase, Query(order=order, match=match, limit=100)).rules
     page, after, together = 0, None, []
     while page == 0 or after is not None:
-        answer = search(look, phrase, Query(order=order, match=match, limit=2), after)
+        answer = search(transaction, phrase, Query(order=order, match=match, limit=2), after)
         together += answer.rules
         after = answer.next
         page += 1
@@ -141,14 +141,14 @@ def test_pages_are_consecutive(look: Look, order: str, match: str) -> None:
     assert page == (len(whole) + 1) // 2
 
 
-def test_the_more_probable_side(look: Look) -> None:
+def test_the_more_probable_side(transaction: ReadTransaction) -> None:
     for typed, side in (("maison", "source"), ("house", "target"), ("ne", "source"), ("the house", "target")):
-        assert likely_side(look, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
+        assert guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
 
 
-def test_probabilities_equal_those_of_the_view(look: Look) -> None:
-    for rule in search(look, read_phrase("maison"), Query()).rules:
-        [shown] = look.rows(
+def test_probabilities_equal_those_of_the_view(transaction: ReadTransaction) -> None:
+    for rule in search(transaction, read_phrase("maison"), Query()).rules:
+        [shown] = transaction.rows(
             "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id
         )
         assert (rule.p_target_given_source, rule.p_source_given_target) == shown
@@ -159,9 +159,9 @@ def test_rules_without_indexed_words_still_count_in_probabilities(store: Store, 
     # The last rule has no derivation and less than half an expected use, so its words are not indexed.
     rare = delta("a b", "e", 0, 0.25)
     commit(store, [], [delta("a b", "c", 2, 2), delta("a b", "d", 1, 1.75), rare])
-    with Reader(store_url) as reader, reader.look() as look:
+    with Reader(store_url) as reader, reader.read() as transaction:
         for order in (USE, PROBABILITY, SURPRISE):
-            rules = search(look, read_phrase("b"), Query(order=order)).rules
+            rules = search(transaction, read_phrase("b"), Query(order=order)).rules
             assert {rule.target: rule.p_target_given_source for rule in rules} == {"c": 1 / 2, "d": 7 / 16}
 
 
@@ -171,24 +171,24 @@ def test_the_most_used_of_very_many_rules_are_ordered_by_probability(
     monkeypatch.setattr("hierogram.storage.browsing.search.MOST_RANKED", 2)
     ingest(store, [pair("a b c", "d e f")])
     commit(store, [], [delta(f"a {s}", t, 1, n) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
-    with Reader(store_url) as reader, reader.look() as look:
-        assert found(look, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
+    with Reader(store_url) as reader, reader.read() as transaction:
+        assert found(transaction, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
 
 
 def test_rules_with_few_expected_uses_are_not_surprising(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "b c")])
     commit(store, [], [delta("a", "b", 1, 1), delta("a", "c", 1, 0.125)])
-    with Reader(store_url) as reader, reader.look() as look:
-        assert found(look, "a", order=SURPRISE) == [("a", "b")]
-        assert found(look, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
-        assert found(look, "a") == [("a", "b"), ("a", "c")]
+    with Reader(store_url) as reader, reader.read() as transaction:
+        assert found(transaction, "a", order=SURPRISE) == [("a", "b")]
+        assert found(transaction, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
+        assert found(transaction, "a") == [("a", "b"), ("a", "c")]
 
 
-def test_a_query_can_be_repeated(look: Look) -> None:
+def test_a_query_can_be_repeated(transaction: ReadTransaction) -> None:
     for order in (USE, PROBABILITY):
-        asked = len(look.asked)
-        answer = search(look, read_phrase("la _ maison"), Query(order=order))
-        again = [row for statement in look.asked[asked:] for row in look.records(statement)]
+        asked = len(transaction.statements)
+        answer = search(transaction, read_phrase("la _ maison"), Query(order=order))
+        again = [row for statement in transaction.statements[asked:] for row in transaction.records(statement)]
         assert [RuleRow(**{name: row[name] for name in RuleRow.__slots__}) for row in again] == answer.rules
 
 
@@ -205,9 +205,9 @@ def test_phrases_are_parsed(pieces: list[str]) -> None:
 def test_a_typed_nonterminal_is_a_word(store: Store, store_url: str) -> None:
     ingest(store, [pair("[X,1] b", "c")])
     commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
-    with Reader(store_url) as reader, reader.look() as look:
-        assert found(look, "[X,1]") == [("\\[X,1] b", "c")]
-        assert found(look, "[X,1] b") == [("\\[X,1] b", "c")]
+    with Reader(store_url) as reader, reader.read() as transaction:
+        assert found(transaction, "[X,1]") == [("\\[X,1] b", "c")]
+        assert found(transaction, "[X,1] b") == [("\\[X,1] b", "c")]
         assert Phrase(("[X,1]", "b")).side() == "\\[X,1] b"
 
 
@@ -218,32 +218,32 @@ SPELLED = [
 
 
 @pytest.fixture
-def spelled(store: Store, store_url: str) -> Iterator[Look]:
+def spelled(store: Store, store_url: str) -> Iterator[ReadTransaction]:
     """Read access to a store whose words differ in accents, capital letters and normal forms."""
     sources, targets = zip(*((source, target) for source, target, _ in SPELLED), strict=True)
     ingest(store, [pair(" ".join(sources), " ".join(targets)), pair("λόγος λόγῳ", "word words")])
     commit(store, [], [delta(source, target, 1, count) for source, target, count in SPELLED])
-    with Reader(store_url) as reader, reader.look() as looking:
+    with Reader(store_url) as reader, reader.read() as looking:
         yield looking
 
 
 @pytest.mark.parametrize("typed", ["λογος", "ΛΟΓΟΣ", "λόγος", unicodedata.normalize("NFD", "λόγος")])
 @pytest.mark.parametrize("order", [USE, PROBABILITY])
-def test_accents_capitals_and_normal_forms_are_ignored(spelled: Look, typed: str, order: str) -> None:
+def test_accents_capitals_and_normal_forms_are_ignored(spelled: ReadTransaction, typed: str, order: str) -> None:
     rules = found(spelled, typed, order=order)
     assert set(rules) == {("λόγος", "word"), ("Λόγος", "Word"), ("λόγος τοῦ", "word of")}
     assert typed != "λόγος" or rules[-1] == ("Λόγος", "Word")
-    assert likely_side(spelled, dict.fromkeys(("source", "target"), read_phrase(typed))) == "source"
+    assert guess_side(spelled, dict.fromkeys(("source", "target"), read_phrase(typed))) == "source"
 
 
-def test_phrases_are_matched_without_accents(spelled: Look) -> None:
+def test_phrases_are_matched_without_accents(spelled: ReadTransaction) -> None:
     assert found(spelled, "λογος του") == [("λόγος τοῦ", "word of")]
     assert found(spelled, "λογος του", match=WHOLE) == [("λόγος τοῦ", "word of")]
     assert found(spelled, "λογος", match=WHOLE) == [("λόγος", "word"), ("Λόγος", "Word")]
     assert found(spelled, "του λογος") == []
 
 
-def test_exact_spellings_come_first(spelled: Look) -> None:
+def test_exact_spellings_come_first(spelled: ReadTransaction) -> None:
     assert found(spelled, "e") == [("e", "x"), ("é", "e"), ("e\u0301 b", "y")]
     assert found(spelled, "é") == [("é", "e"), ("e\u0301 b", "y"), ("e", "x")]
     page, after, together = 0, None, []
@@ -255,32 +255,32 @@ def test_exact_spellings_come_first(spelled: Look) -> None:
     assert (together, page) == ([("e", "x"), ("é", "e"), ("e\u0301 b", "y")], 3)
 
 
-def test_words_without_any_spelling_are_reported(spelled: Look) -> None:
+def test_words_without_any_spelling_are_reported(spelled: ReadTransaction) -> None:
     answer = search(spelled, read_phrase("λογος nowhere"), Query())
     assert (answer.rules, answer.readings, answer.unknown) == ([], (), ("nowhere",))
 
 
-def test_similar_words_and_prefixes_are_suggested(spelled: Look) -> None:
-    offered = [word.token for word in like_words(spelled.connection, "source", "λογ", 5)]
+def test_similar_words_and_prefixes_are_suggested(spelled: ReadTransaction) -> None:
+    offered = [word.token for word in similar_words(spelled.connection, "source", "λογ", 5)]
     assert offered == ["λόγος", "Λόγος", "λόγῳ"]
-    assert [word.token for word in like_words(spelled.connection, "target", "wrods", 5)] == []
-    assert [word.token for word in like_words(spelled.connection, "target", "wods", 5)] == ["words", "word", "Word"]
-    assert like_words(spelled.connection, "source", "word", 5) == []
+    assert [word.token for word in similar_words(spelled.connection, "target", "wrods", 5)] == []
+    assert [word.token for word in similar_words(spelled.connection, "target", "wods", 5)] == ["words", "word", "Word"]
+    assert similar_words(spelled.connection, "source", "word", 5) == []
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=400))
 def test_folded_forms_cover_every_normal_form(token: str) -> None:
-    form = folded(token)
-    assert 0 < len(form) <= LONGEST_FOLDED
-    if len(token) <= LONGEST_FOLDED // 4:
-        assert folded(form) == form
-        assert all(folded(unicodedata.normalize(name, token)) == form for name in ("NFC", "NFD"))
+    form = fold(token)
+    assert 0 < len(form) <= MAX_FOLDED_LENGTH
+    if len(token) <= MAX_FOLDED_LENGTH // 4:
+        assert fold(form) == form
+        assert all(fold(unicodedata.normalize(name, token)) == form for name in ("NFC", "NFD"))
 
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.text(max_size=3), max_size=20, unique=True), max_size=25))
 def test_alternative_spellings_are_few_and_differ_from_the_words(choices: dict[str, list[str]]) -> None:
     made = readings(choices)
-    assert len(made) <= MOST_READINGS
+    assert len(made) <= MAX_READINGS
     assert all(reading.keys() == choices.keys() for reading in made)
     assert all(reading[word] in choices[word] for reading in made for word in reading)
     assert all(any(a != b for a, b in reading.items()) for reading in made)

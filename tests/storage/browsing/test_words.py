@@ -25,9 +25,9 @@ def test_counts_by_corpus_match_the_store(
     filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
 ) -> None:
     monkeypatch.setattr(words, "SAMPLED_PAIRS", sampled)
-    with Reader(store_url) as reader, reader.look() as look:
-        found = words.dispersion(look, side, "common")
-        missing = words.dispersion(look, side, "nowhere")
+    with Reader(store_url) as reader, reader.read() as transaction:
+        found = words.find_distribution(transaction, side, "common")
+        missing = words.find_distribution(transaction, side, "nowhere")
     assert (found.looked_at, found.every) == (sampled, sampled == PAIRS)
     if side == "source" or found.every:
         assert (found.holding, found.error) == (65, 0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
-from hierogram.storage.checks.spill import SLICES, Spill, parts
+from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
 
 KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
 
@@ -30,7 +30,7 @@ def test_every_row_is_in_exactly_one_part(most: int) -> None:
         for slices, rows, one, two in added:
             spill.add(slices, rows, join_blobs(one), join_blobs(two))
             other.add(slices, slices)
-        bounds = list(parts([spill, other], most))
+        bounds = list(slice_ranges([spill, other], most))
         assert [first for first, _ in bounds] == [0, *(last for _, last in bounds[:-1])]
         assert bounds[-1][1] == SLICES
         for first, last in bounds:

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.storage.building import commit, delta, ingest, pair, query, update
 
-from hierogram.storage.database.claims import has_ended, this_process
+from hierogram.storage.database.claims import has_ended, process_identity
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
 from hierogram.storage.store import Store, open_store
 
@@ -81,7 +81,7 @@ def test_claims_of_a_process_that_has_ended_are_void_immediately(store: Store, s
 
 
 def test_running_or_remote_processes_have_not_ended() -> None:
-    process = this_process()
+    process = process_identity()
     assert not has_ended(process)
     machine, pid, started = process.split(" ")
     assert has_ended(f"{machine} {pid} {int(started) + 1}")

@@ -9,7 +9,7 @@ from tests.storage.database.writers import WRITERS, run_concurrently
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database import postgres
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
-from hierogram.storage.database.transactions import Memory, writing
+from hierogram.storage.database.transactions import RowCache, write_transaction
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
 
@@ -64,7 +64,7 @@ def test_a_writer_does_not_wait_forever(store: Store, store_url: str, monkeypatc
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     blocking = make_engine(parse_url(store_url))
-    with open_store(store_url) as other, writing(blocking, Memory()):
+    with open_store(store_url) as other, write_transaction(blocking, RowCache()):
         with pytest.raises(StoreUnavailableError, match="locked by another process for more than 1 s"):
             commit(other, [], [delta("a", "x", 1)])
         assert other.position() == 0
@@ -81,9 +81,9 @@ def test_a_thread_does_not_wait_forever_for_another(
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     engine = make_engine(parse_url(store_url))
     with (
-        writing(engine, Memory()),
+        write_transaction(engine, RowCache()),
         pytest.raises(StoreUnavailableError, match="for more than 1 s"),
-        writing(engine, Memory()),
+        write_transaction(engine, RowCache()),
     ):
         pass
     engine.dispose()

@@ -11,7 +11,7 @@ import pytest
 from tests.storage.building import query
 
 from hierogram.samplers.grammar.settings import DIRICHLET
-from hierogram.storage.database.connection import failures_named, parse_url, shown_url, writing_connection
+from hierogram.storage.database.connection import convert_errors, hide_password, parse_url, writing_connection
 from hierogram.storage.exceptions import StoreError, StoreMissingError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -82,7 +82,7 @@ def test_tampered_settings_are_named(store: Store, store_url: str, statement: st
     ],
 )
 def test_urls(text: str, shown: str) -> None:
-    assert shown_url(parse_url(text)) == shown
+    assert hide_password(parse_url(text)) == shown
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_opening_a_store_imports_nothing_heavy(tmp_path: Path) -> None:
 )
 def test_a_full_disk_is_reported_on_either_database(said: str) -> None:
     url = parse_url("sqlite:///x.db")
-    with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: free some space"), failures_named(url):
+    with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: free some space"), convert_errors(url):
         raise sqlite3.OperationalError(said)
 
 
@@ -196,6 +196,6 @@ def test_an_unwritable_folder_is_reported_with_advice(said: str) -> None:
     url = parse_url("sqlite:///s.db")
     with (
         pytest.raises(StoreUnavailableError, match=r"s\.db: .*: the file of the store and its folder must be writable"),
-        failures_named(url),
+        convert_errors(url),
     ):
         raise sqlite3.OperationalError(said)

@@ -11,10 +11,10 @@ from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, query
 from tests.storage.database.writers import WRITERS, run_concurrently
 
-from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import SqlRunner
 from hierogram.storage.database.backup import postgres_commands
-from hierogram.storage.database.connection import make_engine, parse_url, reading, shown_url, writing_connection
+from hierogram.storage.database.connection import hide_password, make_engine, parse_url, reading, writing_connection
 from hierogram.storage.database.postgres import connection_arguments, transaction_settings
 from hierogram.storage.exceptions import StoreUrlError
 from hierogram.storage.store import open_store
@@ -100,7 +100,7 @@ def test_options_are_parsed_like_the_server_does(options: str, found: dict[str, 
 
 def test_passwords_in_parameters_and_invalid_urls_are_not_shown() -> None:
     url = parse_url(f"{HOST}?password=secret&sslpassword=secret&sslmode=require")
-    assert shown_url(url) == f"{HOST}?sslmode=require"
+    assert hide_password(url) == f"{HOST}?sslmode=require"
     with pytest.raises(StoreUrlError) as raised:
         parse_url("postgresqll://me:secret@host/grammar")
     assert "secret" not in str(raised.value)
@@ -123,7 +123,7 @@ def test_each_search_path_has_a_separate_store(
         with open_store(url, create=True) as store:
             commit(store, [], [delta(f"word {n}", "rule", 1) for n in range(rules)])
     for url, rules in ((plain, 1), (other, 2)):
-        with open_store(url) as store, Reader(url) as reader, reader.look() as look:
+        with open_store(url) as store, Reader(url) as reader, reader.read() as look:
             assert len(counts_of(store)) == rules
             assert look.row("SELECT count(*) FROM rules") == (rules,)
     assert query(database, f"SELECT count(*) FROM {schema}.rules") == [(2,)]
@@ -170,8 +170,10 @@ def test_queries_go_through_a_pooler(database: str, pooler: Callable[[str], str]
     open_store(database, create=True).close()
     role = ask_url_of(database)
     assert role is not None
-    with closing(Asker(pooler(database), pooler(role))) as asker:
+    with closing(SqlRunner(pooler(database), pooler(role))) as asker:
         for n in range(8):
-            assert asker.ask(f"SELECT {n}, count(*), current_user FROM rules", 10, 5).rows == [[n, 0, "hierogram_ask"]]
-        shown = asker.ask("SELECT current_setting('timezone'), current_setting('statement_timeout')", 10, 5).rows
+            assert asker.query(f"SELECT {n}, count(*), current_user FROM rules", 10, 5).rows == [
+                [n, 0, "hierogram_ask"]
+            ]
+        shown = asker.query("SELECT current_setting('timezone'), current_setting('statement_timeout')", 10, 5).rows
         assert shown == [["UTC", "10s"]]

@@ -18,7 +18,7 @@ _DROP_FROM_BOUNDING_SET, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
 
 READ = """
 import sys
-from hierogram.storage.browsing.asking import Asker
+from hierogram.storage.browsing.sql_runner import Asker
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
@@ -110,7 +110,7 @@ def test_later_writes_of_other_processes_are_seen(forbidden: Path, monkeypatch: 
             writer = open_store(str(forbidden))
         ingest(writer, [pair("un chat", "a cat", "0-0 1-1")])
         assert store.count_pairs() == 2
-        with reader.look() as look:
+        with reader.read() as look:
             assert look.row("SELECT count(*) FROM sentence_pairs") == (2,)
         ingest(writer, [pair("un chien", "a dog", "0-0 1-1")])
         writer.close()

@@ -165,7 +165,7 @@ def test_a_late_reader_learns_that_events_are_missing(store: Store) -> None:
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])
     assert (store.events(6).events, store.events(6).missed) == ([], 0)
-    store.keep_events(2)
+    store.set_event_limit(2)
     page = store.events(1)
     assert ([event.id for event in page.events], page.oldest, page.last, page.missed) == ([5, 6], 5, 6, 3)
     assert (store.events(4).missed, store.events().missed, store.events(5, 1).missed) == (0, 0, 0)
@@ -206,12 +206,12 @@ def test_deliveries(store: Store, store_url: str) -> None:
     first, second = store.due_deliveries(HOOK, 100.0, 60.0)
     assert (first.event_id, second.event_id, first.attempts) == (2, 3, 0)
     assert '"source": "b"' in first.body
-    store.note_delivery(first, 500, "answered 500", 160.0)
-    store.note_delivery(second, 200, None, None)
+    store.record_delivery(first, 500, "answered 500", 160.0)
+    store.record_delivery(second, 200, None, None)
     assert store.due_deliveries(HOOK, 159.0, 60.0) == []
     [again] = store.due_deliveries(HOOK, 160.0, 60.0)
     assert (again.event_id, again.attempts) == (2, 1)
-    store.note_delivery(again, None, "no answer", None)
+    store.record_delivery(again, None, "no answer", None)
     assert store.due_deliveries(HOOK, 1e12, 60.0) == []
     assert count_deliveries(store) == {"waiting": 0, "done": 1, "failed": 1}
     rows = query(store_url, "SELECT event_id, state, attempts, status, error FROM webhook_deliveries ORDER BY event_id")
@@ -234,7 +234,7 @@ def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.Monke
         commit(store, [], [moved(name, 10)])
         store.queue_deliveries(HOOK, ["rule-new"])
         [delivery] = store.due_deliveries(HOOK, 1.0, 60.0)
-        store.note_delivery(delivery, 200, None, None)
+        store.record_delivery(delivery, 200, None, None)
     assert count_deliveries(store)["done"] == 3
 
 
@@ -244,8 +244,8 @@ def test_a_delivery_noted_by_a_clock_that_was_ahead_is_due_once_the_clock_is_rig
     store.queue_deliveries(HOOK, ["rule-new"])
     first, second = store.due_deliveries(HOOK, 1_000.0, 60.0)
     two_years = 2 * 365 * 86_400.0
-    store.note_delivery(first, 500, "answered 500", two_years + 30.0)
-    store.note_delivery(second, 500, "answered 500", 1_030.0)
+    store.record_delivery(first, 500, "answered 500", two_years + 30.0)
+    store.record_delivery(second, 500, "answered 500", 1_030.0)
     # By the clock that is ahead, it waits for its pause alone.
     assert [one.event_id for one in store.due_deliveries(HOOK, two_years, 60.0)] == [second.event_id]
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_000.0, 60.0)] == [first.event_id]
@@ -259,7 +259,7 @@ def test_webhooks_are_apart(store: Store, store_url: str) -> None:
     commit(store, [], [moved("a", 10)])
     assert (store.queue_deliveries(HOOK, ["rule-new"]), store.queue_deliveries(other, ["rule-new"])) == (1, 1)
     [delivery] = store.due_deliveries(other, 1.0, 60.0)
-    store.note_delivery(delivery, 200, None, None)
+    store.record_delivery(delivery, 200, None, None)
     assert store.due_deliveries(other, 1.0, 60.0) == []
     assert len(store.due_deliveries(HOOK, 1.0, 60.0)) == 1
     assert query(store_url, "SELECT name, origin FROM webhooks ORDER BY name") == [

@@ -21,10 +21,10 @@ from tests.storage.building import (
 
 from hierogram.storage.exceptions import (
     CountError,
-    KeyCollisionError,
+    PairChangedError,
     PairMissingError,
-    PairMovedError,
     RekeyError,
+    RuleKeyCollisionError,
     StoreError,
 )
 from hierogram.storage.grammar import rule_words
@@ -198,9 +198,9 @@ def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> N
         ([delta("c", "z", -1)], CountError),
         ([delta("a", "x", -3)], CountError),
         ([delta("a", "x", 0, -1)], CountError),
-        ([delta("a", "other", 1, key=key_of("a", "x"))], KeyCollisionError),
-        ([delta("other", "x", 1, key=key_of("a", "x"))], KeyCollisionError),
-        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], KeyCollisionError),
+        ([delta("a", "other", 1, key=key_of("a", "x"))], RuleKeyCollisionError),
+        ([delta("other", "x", 1, key=key_of("a", "x"))], RuleKeyCollisionError),
+        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], RuleKeyCollisionError),
     ],
 )
 def test_a_bad_change_rolls_back_its_whole_commit(store: Store, bad: list, error: type[StoreError]) -> None:
@@ -217,7 +217,7 @@ def test_a_bad_change_rolls_back_its_whole_commit(store: Store, bad: list, error
 
 def test_a_collision_names_both_rules(store: Store) -> None:
     commit(store, [], [delta("la maison", "the house", 1)])
-    with pytest.raises(KeyCollisionError) as raised:
+    with pytest.raises(RuleKeyCollisionError) as raised:
         commit(store, [], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
     assert raised.value.stored == "la maison ||| the house"
     assert raised.value.offered == "fin ||| end"
@@ -270,7 +270,7 @@ def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
 def test_two_samplers_of_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
-    with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
+    with pytest.raises(PairChangedError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
         commit(store, [update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
     assert counts_of(store) == {("a", "x"): (1, 0)}
     assert [row.current for row in store.pairs()] == [b"mine", None, None]
@@ -318,7 +318,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
     open_store(store_url, settings=Settings()).close()
     commit(store, [], [delta("a", "x", 1, key=key_of("b", "y"))])
     assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
-    with pytest.raises(KeyCollisionError):
+    with pytest.raises(RuleKeyCollisionError):
         commit(store, [], [delta("a", "x", 1)])
     assert store.integrity() == []
 

@@ -11,7 +11,14 @@ from tests.storage.building import commit, counts_of, delta, key_of, query
 
 from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import key_runs
-from hierogram.storage.grammar.key_runs import decoded, encoded, fingerprints_of, matches, merged, run_of
+from hierogram.storage.grammar.key_runs import (
+    decode_run,
+    encode_run,
+    find_matches,
+    key_fingerprints,
+    make_run,
+    merge_runs,
+)
 from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.store import Store, open_store
 
@@ -19,7 +26,7 @@ FINGERPRINTS = st.integers(0, 5)
 
 
 def as_run(entries: list[tuple[int, int]]) -> KeyRun:
-    return run_of(np.array([f for f, _ in entries], np.uint32), np.array([i for _, i in entries], np.int64))
+    return make_run(np.array([f for f, _ in entries], np.uint32), np.array([i for _, i in entries], np.int64))
 
 
 def as_set(run: KeyRun) -> set[tuple[int, int]]:
@@ -29,7 +36,7 @@ def as_set(run: KeyRun) -> set[tuple[int, int]]:
 @given(st.lists(FINGERPRINTS), st.lists(FINGERPRINTS))
 def test_every_entry_with_a_fingerprint_is_found(entries: list[int], wanted: list[int]) -> None:
     run = as_run([(fingerprint, n + 1) for n, fingerprint in enumerate(entries)])
-    numbers, places = matches(run, np.array(wanted, np.uint32))
+    numbers, places = find_matches(run, np.array(wanted, np.uint32))
     found = sorted(zip(numbers.tolist(), run.rule_ids[places].tolist(), strict=True))
     assert found == sorted((n, k + 1) for n, a in enumerate(wanted) for k, b in enumerate(entries) if a == b)
 
@@ -40,25 +47,25 @@ def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], ne
     earlier = [(fingerprint, 100 + n) for n, fingerprint in enumerate(data.draw(st.lists(FINGERPRINTS)))]
     gone = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
     added = [(fingerprint, 200 + n) for n, fingerprint in enumerate(new)]
-    run = merged(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), oldest=oldest)
+    run = merge_runs(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), oldest=oldest)
     assert np.all(np.diff(run.fingerprints.astype(np.int64)) >= 0)
     elsewhere = set() if oldest else {(f, -i) for f, i in gone if (f, i) in earlier}
     assert as_set(run) == {*before, *added} - set(gone) | elsewhere
     assert len(run.rule_ids) == len(as_set(run))
-    again = decoded(encoded(run))
+    again = decode_run(encode_run(run))
     assert again.fingerprints.tolist() == run.fingerprints.tolist()
     assert again.rule_ids.tolist() == run.rule_ids.tolist()
 
 
 def test_merging_keeps_deletions_of_entries_in_older_runs() -> None:
     older, younger = as_run([(1, 3)]), as_run([(1, -7)])
-    assert as_set(merged(older, younger, oldest=False)) == {(1, 3), (1, -7)}
-    assert as_set(merged(older, younger, oldest=True)) == {(1, 3)}
+    assert as_set(merge_runs(older, younger, oldest=False)) == {(1, 3), (1, -7)}
+    assert as_set(merge_runs(older, younger, oldest=True)) == {(1, 3)}
 
 
 def test_fingerprints_have_the_documented_format() -> None:
     keys = np.array([(0, 0), (1, 0), (-1, 0), (5 << 32, 3), (5, 5)], np.int64)
-    assert fingerprints_of(keys).tolist() == [0, 1, 0, 6, 0]
+    assert key_fingerprints(keys).tolist() == [0, 1, 0, 6, 0]
 
 
 def three_bits(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -83,7 +90,7 @@ def test_any_sequence_of_commits_is_found_by_key(
 ) -> None:
     monkeypatch.setattr(key_runs, "_LARGEST_RUN", largest)
     if crowded:
-        monkeypatch.setattr(key_runs, "fingerprints_of", three_bits)
+        monkeypatch.setattr(key_runs, "key_fingerprints", three_bits)
     random = Random(5)
     counts: dict[tuple[str, str], int] = {}
     most = 0

@@ -19,7 +19,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "rules of words": lambda store: store.find_rules(words=["s17", "common", "usual"]),
     "the next rules": lambda store: [store.find_rules(words=["s17"], after=(9.0, "s17 common", "t17 usual"))],
     "respelled rules": lambda store: store.find_rules("Ś17 common", respelled=True),
-    "words like it": lambda store: store.like_words("s17x"),
+    "words like it": lambda store: store.similar_words("s17x"),
     "pairs by id": lambda store: store.pairs_by_id([17, 18]),
     "a pair": lambda store: store.find_pair(17),
     "pairs of a state": lambda store: store.pairs(after_id=10, limit=20, states=["waiting"]),
@@ -31,7 +31,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "scores": lambda store: [store.scores_by_id([17, 18]), store.scores(17, 20)],
     "links": lambda store: [store.links_by_id([17, 18]), store.stalest_links(20)],
     "counts of words": lambda store: [store.aligner_counts((["s17"], ["t17"]))],
-    "people's links": lambda store: [store.human_links([17]), store.corrections_of([17]), store.is_corrected(17)],
+    "people's links": lambda store: [store.human_links([17]), store.corrections_by_pair([17]), store.is_corrected(17)],
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 
 from hierogram.samplers.grammar.kinds import NOTATIONS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.grammar.rule_words import RuleWords, anchors, anchors_of_sentence, distinct
+from hierogram.storage.grammar.rule_words import RuleWords, distinct, hash_anchors, sentence_anchors
 
 # As in stores of large corpora.
 FIRST_WORD = 5_000_000
@@ -32,7 +32,7 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
     # With a gap between the words, and adjacent.
-    keys = anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
+    keys = hash_anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
     assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
         [
@@ -80,7 +80,7 @@ def _stands_in(side: list[str], sentence: list[str]) -> bool:
 @pytest.mark.slow
 @given(SIDES, SENTENCES)
 def test_a_matching_side_is_found_by_its_anchor(side: list[str], sentence: list[str]) -> None:
-    keys = anchors_of_sentence(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))
+    keys = sentence_anchors(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))
     found = _anchors_of_side(side)
     assert len(found) == (sum(symbol in WORDS for symbol in side) > 1)
     if any(_stands_in(side, sentence[first:]) for first in range(len(sentence))):
@@ -94,9 +94,9 @@ def test_distant_words_are_found(words: int) -> None:
     side = [{"a": "c", "b": "d", "c": "a"}[word] for word in phrase]
     found = _anchors_of_side(side)
     ids = np.array([1 + WORDS.index(word) for word in side], np.int64)
-    assert set(found) <= set(anchors_of_sentence(ids).tolist())
+    assert set(found) <= set(sentence_anchors(ids).tolist())
     # With one word fewer between them the anchor differs only if it includes the distance.
-    shorter = anchors_of_sentence(np.delete(ids, 1)).tolist()
+    shorter = sentence_anchors(np.delete(ids, 1)).tolist()
     assert (found[0] in shorter) == (words > 9)
 
 

@@ -22,10 +22,10 @@ from tests.storage.building import (
 
 from hierogram.storage.exceptions import (
     CountError,
-    KeyCollisionError,
     LeaseLostError,
+    PairChangedError,
     PairMissingError,
-    PairMovedError,
+    RuleKeyCollisionError,
     StoreError,
 )
 from hierogram.storage.records import WrittenPart
@@ -155,9 +155,9 @@ def test_invalid_parts_are_refused_and_change_nothing(store: Store, token: str) 
     for number, (updates, deltas, error, said) in enumerate(
         (
             ([update(7)], [], PairMissingError, "pair 7"),
-            ([update(1)._replace(since=3)], [], PairMovedError, "pair 1 was read at sweep 3"),
+            ([update(1)._replace(since=3)], [], PairChangedError, "pair 1 was read at sweep 3"),
             ([update(1)], [delta("fin", "end", 1), delta("la", "the", -3)], CountError, "'la ||| the' would become -1"),
-            ([update(1)], [delta("fin", "end", 1, key=key_of("la", "the"))], KeyCollisionError, "fin"),
+            ([update(1)], [delta("fin", "end", 1, key=key_of("la", "the"))], RuleKeyCollisionError, "fin"),
         )
     ):
         part = write(store, token, f"x{number}", updates, deltas)

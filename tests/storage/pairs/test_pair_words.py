@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.storage.building import ingest, pair, query, withdraw
 
-from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of, postings
+from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs, make_postings
 from hierogram.storage.store import Store
 
 WORDS = "abcdefg"
@@ -18,7 +18,7 @@ def noted(url: str) -> dict[str, list[int]]:
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
     held: dict[str, list[int]] = defaultdict(list)
     for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):
-        held[tokens[word]] += pairs_of(block, bytes(content)).tolist()
+        held[tokens[word]] += decode_pairs(block, bytes(content)).tolist()
     return dict(held)
 
 
@@ -34,13 +34,13 @@ def counted(store: Store) -> dict[str, list[int]]:
 def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: int) -> None:
     ids = {word: 5 + n for n, word in enumerate(WORDS)}
     pair_ids = [first + 9_000 * n for n in range(len(texts))]
-    rows = list(postings(pair_ids, [" ".join(text) for text in texts], ids))
+    rows = list(make_postings(pair_ids, [" ".join(text) for text in texts], ids))
     assert rows == sorted(rows)
-    found = {(word, pair_id) for block, word, content in rows for pair_id in pairs_of(block, content).tolist()}
+    found = {(word, pair_id) for block, word, content in rows for pair_id in decode_pairs(block, content).tolist()}
     assert found == {(ids[word], pair_id) for pair_id, text in zip(pair_ids, texts, strict=True) for word in text}
     assert sum(len(content) for _, _, content in rows) == 2 * len(found)
     for block, _, content in rows:
-        assert (pairs_of(block, content) - (block << BLOCK_BITS)).astype("<u2").tobytes() == content
+        assert (decode_pairs(block, content) - (block << BLOCK_BITS)).astype("<u2").tobytes() == content
 
 
 @pytest.mark.slow
@@ -91,4 +91,4 @@ def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> 
 
 
 def test_positions_take_two_bytes() -> None:
-    assert pairs_of(1, b"\0\0\2\1").tolist() == [1 << BLOCK_BITS, (1 << BLOCK_BITS) + 258]
+    assert decode_pairs(1, b"\0\0\2\1").tolist() == [1 << BLOCK_BITS, (1 << BLOCK_BITS) + 258]

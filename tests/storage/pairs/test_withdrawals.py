@@ -3,7 +3,7 @@
 import pytest
 from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update, withdraw
 
-from hierogram.storage.exceptions import CountError, PairMovedError
+from hierogram.storage.exceptions import CountError, PairChangedError
 from hierogram.storage.store import Store
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_deleted_if_something_is_wrong(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     rows = store.pairs_by_id([1, 2])
     commit(store, [update(1)], [delta("a", "x", 1)])
-    with pytest.raises(PairMovedError, match="pair 1 was sampled"):
+    with pytest.raises(PairChangedError, match="pair 1 was sampled"):
         withdraw(store, rows, [])
     with pytest.raises(CountError):
         withdraw(store, store.pairs_by_id([1]), [delta("a", "x", -2)])
@@ -61,8 +61,8 @@ def test_nothing_is_deleted_if_something_is_wrong(store: Store) -> None:
 def test_pairs_are_selected_by_origin(store: Store) -> None:
     ingest(store, [pair("a", "x", external_id="one"), pair("b", "x", external_id="two")], "news")
     ingest(store, [pair("a", "x", external_id="one")], "law")
-    assert store.choose_pairs(corpus="news") == [1, 2]
-    assert store.choose_pairs(external_ids=["one"]) == [1, 3]
-    assert store.choose_pairs(corpus="law", external_ids=["one"], origin="file.txt") == [3]
-    assert store.choose_pairs(origin="elsewhere") == []
-    assert store.choose_pairs(corpus="unknown") == []
+    assert store.select_pairs(corpus="news") == [1, 2]
+    assert store.select_pairs(external_ids=["one"]) == [1, 3]
+    assert store.select_pairs(corpus="law", external_ids=["one"], origin="file.txt") == [3]
+    assert store.select_pairs(origin="elsewhere") == []
+    assert store.select_pairs(corpus="unknown") == []

@@ -4,7 +4,7 @@ import pytest
 
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.records import RuleRow
-from hierogram.tools.demo.showcase import GAP, PHRASE, WORD_ORDER, kind_of, most_telling
+from hierogram.tools.demo.showcase import GAP, PHRASE, WORD_ORDER, classify_rule, most_informative
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from hierogram.tools.demo.showcase import GAP, PHRASE, WORD_ORDER, kind_of, most
     ],
 )
 def test_kinds(rule: str, kind: str | None) -> None:
-    assert kind_of(Rule.parse(rule)) == kind
+    assert classify_rule(Rule.parse(rule)) == kind
 
 
 def row(number: int, source: str, target: str, count: int, forward: float, backward: float) -> RuleRow:
@@ -38,5 +38,5 @@ def test_frequent_and_certain_rules_come_first() -> None:
         row(5, "n [X,1]", "[X,1] o", 2, 1.0, 1.0),
         row(6, "p", "q", 99, 1.0, 1.0),
     ]
-    best = most_telling(rows, 2)
+    best = most_informative(rows, 2)
     assert [[rule.id for rule in best[kind]] for kind in (PHRASE, WORD_ORDER, GAP)] == [[2, 1], [5], []]

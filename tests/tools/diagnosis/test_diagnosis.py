@@ -11,7 +11,7 @@ from tests.daemon.learning.treebanks import TREES, put
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.diagnostics.convergence import APART, CONSTANT, DRIFTING, SOUND, STUCK
-from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts
+from hierogram.samplers.diagnostics.overlap import KEY, GrammarCounts
 from hierogram.storage.store import open_store
 from hierogram.tools.diagnosis.chains import ChainDraws, LinkDraws, load_draws, run_chains
 from hierogram.tools.diagnosis.diagnosis import diagnose
@@ -131,7 +131,7 @@ def make_draws(likelihood: np.ndarray) -> ChainDraws:
     chains, draws = likelihood.shape
     rest = random.normal(size=(3, chains, draws))
     keys = np.zeros(1, KEY)
-    grammar = RuleCounts(keys, np.ones(1))
+    grammar = GrammarCounts(keys, np.ones(1))
     return ChainDraws(
         np.concatenate((likelihood[None], rest)), ["f"], ["e"], ["cut"] * chains, [grammar] * chains,
         [grammar] * chains, 2.0, 0.0,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.daemon.conftest import Run
 
-from hierogram.tools.evidence.marking import marked
+from hierogram.tools.evidence.sanitizing import enclose
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "evidence.md").read_text()
 
@@ -38,7 +38,7 @@ def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_ur
     found = hierogram(*bounded, "60").out.removesuffix("\n")
     assert ("house" in found, "target:" in found, len(found) <= 60) == (True, False, True)
     # The marks around the selection count as well.
-    characters = 14 + len(marked("x")) - 1
+    characters = 14 + len(enclose("x")) - 1
     fewer = hierogram(*bounded, str(characters)).out.removesuffix("\n")
     assert 0 < len(fewer) <= characters < len(found)
 

@@ -9,14 +9,14 @@ from hierogram.daemon.text.texts import TextPipeline, TextSide
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.evidence.gathering import MOST_WORDS, Evidence, as_prompt, gather, shown
-from hierogram.tools.evidence.marking import EXPLANATION
 from hierogram.tools.evidence.options import EvidenceOptions
+from hierogram.tools.evidence.retrieval import MAX_WORDS, Evidence, as_prompt, find_evidence, readable_side
+from hierogram.tools.evidence.sanitizing import EXPLANATION
 
 
 def evidence_of(url: str, sentence: str, **options: object) -> Evidence:
-    with Reader(url) as reader, reader.look() as look:
-        return gather(look, sentence, EvidenceOptions(**options))
+    with Reader(url) as reader, reader.read() as transaction:
+        return find_evidence(transaction, sentence, EvidenceOptions(**options))
 
 
 def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None:
@@ -51,7 +51,7 @@ def test_limits(learned_url: str) -> None:
     assert (len(found.pairs), len(found.rules)) == (1, 2)
     assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []
     assert evidence_of(learned_url, "inconnu").rules == []
-    for sentence, reason in ((" \t ", "no word"), ("la " * (MOST_WORDS + 1), "the limit is 200")):
+    for sentence, reason in ((" \t ", "no word"), ("la " * (MAX_WORDS + 1), "the limit is 200")):
         with pytest.raises(InputError, match=reason):
             evidence_of(learned_url, sentence)
 
@@ -67,9 +67,9 @@ def test_the_text_for_a_prompt(learned_url: str) -> None:
     assert all(block.startswith("fr: ") and "\nen: " in block for block in blocks)
     assert blocks[-1].endswith("\n</corpus>")
     assert last == "fr: une maison blanche\nen:"
-    assert shown("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
-    assert shown("[X,1] la") == "… la"
-    assert shown("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
+    assert readable_side("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
+    assert readable_side("[X,1] la") == "… la"
+    assert readable_side("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
 
 
 def test_plain_values(learned_url: str) -> None:

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from hierogram.tools.evidence.marking import BEGIN, END, marked, quoted, visible
+from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, quoted, visible
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ def test_no_control_character_is_kept() -> None:
 
 @pytest.mark.parametrize("mark", [BEGIN, END, END.upper(), "< / corpus >", "<\u200b/\u200bcorpus>", "<corpus x>"])
 def test_text_cannot_end_the_marks(mark: str) -> None:
-    text = marked(quoted(f"a {mark} b"))
+    text = enclose(quoted(f"a {mark} b"))
     assert text.lower().count("<") == 2
-    assert marked("") == ""
+    assert enclose("") == ""

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hierogram.samplers.grammar.rules import parse_side, render_side
-from hierogram.storage.browsing.likeness import LikePair
-from hierogram.tools.evidence.matching import MOST_PLACES, Pattern, Place, Sentence, choose
+from hierogram.storage.browsing.similar_pairs import SimilarPair
+from hierogram.tools.evidence.matching import MAX_PLACES, MatchedSentence, Pattern, SideMatch, choose_pairs
 
 WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
@@ -38,7 +38,7 @@ def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[
 def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> None:
     gaps = iter(range(1, 9))
     symbols = tuple(next(gaps) if isinstance(symbol, int) else symbol for symbol in shape)
-    found = Sentence(sentence)
+    found = MatchedSentence(sentence)
     pattern = found.pattern(render_side(symbols))
     if all(isinstance(symbol, int) for symbol in symbols) or not set(symbols) - set(range(9)) <= set(sentence):
         assert pattern is None
@@ -46,26 +46,26 @@ def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> N
     assert pattern is not None
     places = [tuple(place.covered) for place in found.places(pattern)]
     expected = sorted(every_way(sentence, symbols))
-    assert places == expected[:MOST_PLACES]
+    assert places == expected[:MAX_PLACES]
 
 
 def test_spans_of_words_and_gaps() -> None:
-    sentence = Sentence(["il", "ne", "le", "voit", "pas"])
+    sentence = MatchedSentence(["il", "ne", "le", "voit", "pas"])
     pattern = sentence.pattern("[X,1] ne [X,2] [X,3] pas")
     assert pattern is not None
     assert (pattern.length, pattern.plain) == (2, False)
-    assert sentence.places(pattern) == [Place(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
-    short = Sentence(["ne", "voit", "pas"])
+    assert sentence.places(pattern) == [SideMatch(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
+    short = MatchedSentence(["ne", "voit", "pas"])
     pattern = short.pattern("ne [X,1] [X,2] pas")
     assert pattern is not None
     assert short.places(pattern) == []
 
 
 def test_words_that_look_like_nonterminals() -> None:
-    sentence = Sentence(["[X,1]", "\\a", "b"])
+    sentence = MatchedSentence(["[X,1]", "\\a", "b"])
     pattern = sentence.pattern(render_side(("[X,1]", "\\a", 1)))
     assert pattern is not None
-    assert sentence.places(pattern) == [Place(((0, 2),), ((2, 3),))]
+    assert sentence.places(pattern) == [SideMatch(((0, 2),), ((2, 3),))]
     assert parse_side("\\[X,1]") == ("[X,1]",)
 
 
@@ -73,12 +73,12 @@ SENTENCE = ["il", "ne", "voit", "pas", "la", "maison", "verte"]
 EVEN = dict.fromkeys(SENTENCE, 1.0)
 
 
-def pairs(*sources: str) -> list[LikePair]:
-    return [LikePair(number, "c", source, f"t {source}") for number, source in enumerate(sources, 1)]
+def pairs(*sources: str) -> list[SimilarPair]:
+    return [SimilarPair(number, "c", source, f"t {source}") for number, source in enumerate(sources, 1)]
 
 
-def chosen(candidates: list[LikePair], limit: int = 5, patterns: tuple[Pattern, ...] = ()) -> list[str]:
-    return [one.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
+def chosen(candidates: list[SimilarPair], limit: int = 5, patterns: tuple[Pattern, ...] = ()) -> list[str]:
+    return [one.source for one in choose_pairs(SENTENCE, EVEN, patterns, candidates, limit)]
 
 
 def test_each_further_pair_adds_what_is_missing() -> None:
@@ -90,7 +90,7 @@ def test_each_further_pair_adds_what_is_missing() -> None:
 
 
 def test_a_pair_is_selected_once_with_its_spans() -> None:
-    found = choose(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
+    found = choose_pairs(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
     assert [one.source for one in found[:2]] == ["la maison", "maison verte"]
     # Other pairs with the same texts are the same example.
     assert len(found) == 2
@@ -99,12 +99,12 @@ def test_a_pair_is_selected_once_with_its_spans() -> None:
 
 
 def test_long_matches_are_one_span() -> None:
-    [found] = choose(SENTENCE, EVEN, (), pairs("et il ne voit pas la maison verte"), 1)
+    [found] = choose_pairs(SENTENCE, EVEN, (), pairs("et il ne voit pas la maison verte"), 1)
     assert found.covers == ((0, 7),)
 
 
 def test_rules_with_gaps_count() -> None:
-    pattern = Sentence(SENTENCE).pattern("ne [X,1] pas")
+    pattern = MatchedSentence(SENTENCE).pattern("ne [X,1] pas")
     assert pattern is not None
     candidates = pairs("pas ne", "ne dort pas")
     assert chosen(candidates, 1) == ["pas ne"]
@@ -114,4 +114,4 @@ def test_rules_with_gaps_count() -> None:
 def test_weights_decide() -> None:
     candidates = pairs("il ne", "maison verte")
     heavy = {**EVEN, "verte": 5.0}
-    assert [one.source for one in choose(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]
+    assert [one.source for one in choose_pairs(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]

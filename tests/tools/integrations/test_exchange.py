@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 from translate.storage.tmx import tmxfile
 
 import hierogram as hg
-from hierogram.storage.browsing.looking import named_pairs
+from hierogram.storage.browsing.details import iterate_pairs
 
 FIRST = {"1": ("La maison est grande.", "The house is big."), "2": ("La porte & <le> mur", "The door & <the> wall")}
 
@@ -34,8 +34,8 @@ def written(store: hg.GrammarStore, corpus: str | None = None, since: datetime |
 
 
 def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:
-    with store.reader.look() as look:
-        return {pair.external_id: (pair.id, pair.target) for pair in named_pairs(look, "memory")}
+    with store.reader.read() as transaction:
+        return {pair.external_id: (pair.id, pair.target) for pair in iterate_pairs(transaction, "memory")}
 
 
 def test_a_translation_memory_survives_a_round_trip(opened: hg.GrammarStore, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_invalid_units_are_rejected_every_time(opened: hg.GrammarStore, tmp_path
         assert (done.added.totals.accepted, done.kept, done.withdrawn) == (accepted, kept, 0)
         assert done.added.totals.rejected == 3
     assert {name: target for name, (_, target) in stored(opened).items()} == {"6": "Good morning", None: "The cat"}
-    found = opened.ask("SELECT DISTINCT line, reason FROM rejected_lines ORDER BY line")
+    found = opened.query("SELECT DISTINCT line, reason FROM rejected_lines ORDER BY line")
     assert [tuple(row) for row in found.rows] == [(2, "external-id-conflict"), (4, "missing-field"), (5, "empty-side")]
 
 
@@ -110,7 +110,7 @@ def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path:
         done = opened.synchronize(tmp_path / "m.tmx", "memory")
         totals = done.added.totals
         assert (totals.accepted, done.kept, done.withdrawn, totals.rejected) == counts
-    found = opened.ask("SELECT DISTINCT reason FROM rejected_lines")
+    found = opened.query("SELECT DISTINCT reason FROM rejected_lines")
     assert [tuple(row) for row in found.rows] == [("external-id-conflict",)]
 
 

@@ -20,7 +20,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.integrations.libretranslate import MOST_LETTERS, MOST_TEXTS
+from hierogram.tools.integrations.libretranslate import MAX_LETTERS, MAX_TEXTS
 from hierogram.tools.translation.corrections import CORPUS
 
 pytestmark = pytest.mark.database("sqlite")
@@ -135,8 +135,8 @@ def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
         ("/translate", {"q": "la", **FR_EN, "format": "pdf"}, 400, "pdf format is not supported"),
         ("/translate", {"q": "la", **FR_EN, "alternatives": "many"}, 400, "alternatives parameter is not a number"),
         ("/translate", {"q": "la", **FR_EN, "alternatives": 10**6}, 400, "must be <="),
-        ("/translate", {"q": "x" * (MOST_LETTERS + 1), **FR_EN}, 400, "exceeds text limit"),
-        ("/translate", {"q": ["la"] * (MOST_TEXTS + 1), **FR_EN}, 400, "exceeds text limit"),
+        ("/translate", {"q": "x" * (MAX_LETTERS + 1), **FR_EN}, 400, "exceeds text limit"),
+        ("/translate", {"q": ["la"] * (MAX_TEXTS + 1), **FR_EN}, 400, "exceeds text limit"),
         ("/translate", {"q": [1], **FR_EN}, 400, "q parameter is not a text"),
         ("/translate", {"q": "a\0b", **FR_EN}, 400, "q parameter is not a text"),
         ("/translate", [], 400, "Invalid JSON format"),
@@ -178,7 +178,7 @@ def test_settings_say_whether_a_key_is_required(french: Store, connect: Connect)
         assert (response["keyRequired"], response["suggestions"], response["charLimit"]) == (
             token is not None,
             True,
-            MOST_LETTERS,
+            MAX_LETTERS,
         )
         assert response["language"]["source"] == {"code": "fr", "name": "French"}
 
@@ -215,7 +215,7 @@ def test_a_correction_applies_immediately_and_the_last_holds(french: Store, corr
     assert correct("La maison  verte.", "a greenhouse.").lower() == "a greenhouse."
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
-    [left] = set(french.choose_pairs(corpus=CORPUS)) - set(french.pending_withdrawals(10))
+    [left] = set(french.select_pairs(corpus=CORPUS)) - set(french.pending_withdrawals(10))
     assert french.pairs_by_id([left])[0].target == "the greenhouse ."
 
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService, connect
 
 import hierogram as hg
-from hierogram.tools.integrations.translation_memory import edits
+from hierogram.tools.integrations.translation_memory import edit_distance
 
 __all__ = ["connect"]
 
@@ -37,7 +37,7 @@ def by_definition(first: str, second: str) -> int:
 
 @given(st.text("abcd", max_size=12), st.text("abcd", max_size=12))
 def test_edit_distances_follow_the_definition(first: str, second: str) -> None:
-    assert edits(first, second) == by_definition(first, second)
+    assert edit_distance(first, second) == by_definition(first, second)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_most_similar_pairs_come_first(opened: hg.GrammarStore) -> None:
     same, near = hg.nearest(opened, "La maison est grande.")
     assert (same.source, same.target, same.quality, same.rank) == (*PAIRS[0], 100, 100)
     assert (near.source, 50 < near.quality < 100, 50 < near.rank < 100) == (PAIRS[1][0], True, True)
-    assert [pair.id for pair in hg.nearest(opened, "La maison est grande.", most=1)] == [same.id]
+    assert [pair.id for pair in hg.nearest(opened, "La maison est grande.", limit=1)] == [same.id]
     assert hg.nearest(opened, "La maison est grande.", 99) == [same]
     assert hg.nearest(opened, "xyz", 0) == []
 

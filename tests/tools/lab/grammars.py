@@ -11,7 +11,7 @@ from hierogram.samplers.counts.texts import spellings
 from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.lab.comparison.extraction import (
     MASS_UNIT,
-    Limits,
+    ExtractionLimits,
     RulePosition,
     empty_buffer,
     extract,
@@ -43,7 +43,7 @@ def write_bitext(folder: Path) -> list[str]:
 Extracted = dict[Rule, tuple[int, float]]
 
 
-def runs_of(pairs: list[RandomPair], limits: Limits, capacity: int) -> list[np.ndarray]:
+def runs_of(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) -> list[np.ndarray]:
     bitext = to_bitext(pairs)
     buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
     place, runs = RulePosition(), []
@@ -54,7 +54,7 @@ def runs_of(pairs: list[RandomPair], limits: Limits, capacity: int) -> list[np.n
     return runs
 
 
-def merged(runs: list[np.ndarray], limits: Limits, most: int = 1 << 16) -> np.ndarray:
+def merged(runs: list[np.ndarray], limits: ExtractionLimits, most: int = 1 << 16) -> np.ndarray:
     shape = row_shape(limits)
     merge = start_merge(np.concatenate(runs), np.cumsum([len(run) for run in runs]), shape)
     parts = [np.empty((0, shape.width), np.uint64)]
@@ -63,12 +63,12 @@ def merged(runs: list[np.ndarray], limits: Limits, most: int = 1 << 16) -> np.nd
     return np.concatenate(parts)
 
 
-def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> list[str]:
+def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:
     sides = [list(numbered([pair[k] for pair in pairs])) for k in (0, 1)]
     return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
 
 
-def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: Limits) -> Extracted:
+def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> Extracted:
     shape = row_shape(limits)
     found: Extracted = {}
     for row, line in zip(rows, lines_of(rows, pairs, limits), strict=True):

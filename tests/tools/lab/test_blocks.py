@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.tools.lab.programs import printed
 
-from hierogram.tools.lab.measures.blocks import Difference, Means, distance, summary
+from hierogram.tools.lab.measures.blocks import BlockDifference, ChainMeans, distance, summary
 
 
 @pytest.mark.slow
@@ -31,14 +31,14 @@ def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
 
 
 def test_distance_is_half_the_difference_of_shares() -> None:
-    one = Means(0.0, np.array([1, 5], np.uint64), np.array([0.25, 0.75]))
-    other = Means(0.0, np.array([2, 5], np.uint64), np.array([0.5, 0.5]))
+    one = ChainMeans(0.0, np.array([1, 5], np.uint64), np.array([0.25, 0.75]))
+    other = ChainMeans(0.0, np.array([2, 5], np.uint64), np.array([0.5, 0.5]))
     assert distance(one, one) == 0
     assert distance(one, other) == pytest.approx(0.5)
 
 
 def test_the_summary_has_means_and_their_errors() -> None:
-    found = [Difference(10, 1.0, 0.2, 0.1), Difference(10, 3.0, 0.4, 0.1), Difference(20, 9.0, 0.9, 0.9)]
+    found = [BlockDifference(10, 1.0, 0.2, 0.1), BlockDifference(10, 3.0, 0.4, 0.1), BlockDifference(20, 9.0, 0.9, 0.9)]
     figures = summary(found, 10)
     assert figures["corpora"] == 2
     assert figures["excess"] == 2.0

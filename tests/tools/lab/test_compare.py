@@ -21,7 +21,7 @@ from hierogram.storage.records import PairRow
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.lab.comparison.comparing import compare, read_sentences
-from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, Limits, rule_lines
+from hierogram.tools.lab.comparison.extraction import ExtractionLimits, HeuristicGrammar, rule_lines
 
 HELD_OUT = ["la maison verte", "elle ne voit pas la porte", "une maison de pierre"]
 
@@ -107,7 +107,7 @@ def test_the_heuristic_grammar_does_not_depend_on_threads_or_buffers() -> None:
     bitexts = [to_bitext(rows[k : k + 2], source, target) for k in range(0, len(rows), 2)]
     texts = []
     for threads, capacity in ((1, 1 << 16), (1, 60), (3, 60)):
-        with HeuristicGrammar(Limits(), threads, capacity) as grammar:
+        with HeuristicGrammar(ExtractionLimits(), threads, capacity) as grammar:
             grammar.add(bitexts)
             blocks = list(grammar.blocks())
         rules = np.concatenate(blocks)

@@ -13,15 +13,15 @@ from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.lab.comparison.extraction import (
     MASS_UNIT,
     ExtractionError,
-    Limits,
+    ExtractionLimits,
     read_sources,
     row_shape,
 )
 
-LIMITS = [Limits(), Limits(4, 3), Limits(5, 4, loose=True), Limits(loose=True)]
+LIMITS = [ExtractionLimits(), ExtractionLimits(4, 3), ExtractionLimits(5, 4, loose=True), ExtractionLimits(loose=True)]
 
 
-def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits) -> None:
+def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: ExtractionLimits) -> None:
     occurrences, masses = reference.extract(pairs, limits.phrase_words, limits.source_symbols, limits.loose)
     assert {rule: number for rule, (number, _) in found.items()} == occurrences
     for rule, (_, mass) in found.items():
@@ -31,7 +31,7 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Limits)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_rules_equal_the_definition(limits: Limits) -> None:
+def test_rules_equal_the_definition(limits: ExtractionLimits) -> None:
     # A short vocabulary, so that rules repeat within and between pairs.
     pairs = examples.random_pairs(seed=41, count=120, longest=7, words="abc")
     pairs += examples.random_pairs(seed=42, count=4, longest=14)
@@ -40,7 +40,7 @@ def test_rules_equal_the_definition(limits: Limits) -> None:
 
 def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
     pairs = examples.random_pairs(seed=43, count=200, longest=9, words="abcd")
-    limits = Limits()
+    limits = ExtractionLimits()
     whole = runs_of(pairs, limits, 1 << 15)
     assert len(whole) == 1
     for capacity, most in ((150, 7), (400, 1)):
@@ -52,12 +52,12 @@ def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
 def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
     pair: RandomPair = (tuple("abcde"), tuple("ABCDE"), {(k, k) for k in range(5)})
     with pytest.raises(ExtractionError, match="has more rules than the buffer's 3"):
-        runs_of([pair], Limits(), 3)
+        runs_of([pair], ExtractionLimits(), 3)
 
 
 def test_the_rules_of_one_pair_by_hand() -> None:
     pair: RandomPair = (("ne", "va", "pas"), ("not", "go"), {(0, 0), (1, 1), (2, 0)})
-    limits = Limits()
+    limits = ExtractionLimits()
     rows = merged(runs_of([pair], limits, 100), limits)
     # The phrases are `va` and the whole pair; the second one has two rules.
     assert sorted(lines_of(rows, [pair], limits)) == [
@@ -69,7 +69,7 @@ def test_the_rules_of_one_pair_by_hand() -> None:
 
 def test_scopes_and_words_match_the_rules() -> None:
     pairs = examples.random_pairs(seed=44, count=60, longest=9)
-    limits = Limits()
+    limits = ExtractionLimits()
     rows = merged(runs_of(pairs, limits, 1 << 15), limits)
     sides, scopes, words = read_sources(rows, row_shape(limits))
     seen = set()
@@ -84,15 +84,15 @@ def test_scopes_and_words_match_the_rules() -> None:
 
 def test_rows_are_sorted_by_symbols() -> None:
     pairs = examples.random_pairs(seed=45, count=60, longest=9)
-    rows = merged(runs_of(pairs, Limits(), 300), Limits())
-    symbols = [tuple(row[: row_shape(Limits()).symbol_words].tolist()) for row in rows]
+    rows = merged(runs_of(pairs, ExtractionLimits(), 300), ExtractionLimits())
+    symbols = [tuple(row[: row_shape(ExtractionLimits()).symbol_words].tolist()) for row in rows]
     assert symbols == sorted(set(symbols))
 
 
 def test_masses_are_written_to_four_decimals() -> None:
     pair: RandomPair = (("a",), ("A",), {(0, 0)})
-    rows = merged(runs_of([pair], Limits(), 10), Limits())
-    shape = row_shape(Limits())
+    rows = merged(runs_of([pair], ExtractionLimits(), 10), ExtractionLimits())
+    shape = row_shape(ExtractionLimits())
     cases = [
         (Fraction(1, 3), "0.3333"),
         (Fraction(5, 2), "2.5"),
@@ -103,4 +103,4 @@ def test_masses_are_written_to_four_decimals() -> None:
     ]
     for mass, text in cases:
         rows[0, shape.mass] = round(mass * MASS_UNIT)
-        assert lines_of(rows, [pair], Limits()) == [f"a ||| A ||| {text}"]
+        assert lines_of(rows, [pair], ExtractionLimits()) == [f"a ||| A ||| {text}"]

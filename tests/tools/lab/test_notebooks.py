@@ -11,7 +11,7 @@ import pytest
 from hierogram.tools.lab.notebooks import filled, main
 
 NOTEBOOKS = sorted((Path(__file__).parents[3] / "docs" / "notebooks").glob("*.ipynb"))
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 def shown(notebook: dict[str, Any]) -> list[Any]:
@@ -30,7 +30,7 @@ def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     assert time.process_time() - started < 20
     assert shown(again) == shown(kept)
     assert sum(map(bool, shown(again))) > 4
-    assert path.stat().st_size < MOST_BYTES
+    assert path.stat().st_size < MAX_BYTES
 
 
 def test_there_are_three() -> None:

@@ -1,7 +1,7 @@
 """The generated files follow the declared options, and there are not too many options."""
 
 from hierogram.daemon.cli.main import app
-from hierogram.storage.options import Declared
+from hierogram.storage.options import OptionField
 from hierogram.tools.lab.option_reference import KEYWORDS, LIBRARY, PAGE, ROOT, commands, keywords, knobs, page, tables
 
 MAX_KNOBS = 200
@@ -28,4 +28,4 @@ def test_no_option_is_hidden() -> None:
     for options, _ in LIBRARY.values():
         # Only settings, which a store keeps, have fields that no caller sets.
         fields = set(options.__dataclass_fields__)
-        assert set(Declared.of(options)) == fields or options.__name__ in ("Settings", "EvidenceOptions")
+        assert set(OptionField.of(options)) == fields or options.__name__ in ("Settings", "EvidenceOptions")

@@ -8,10 +8,10 @@ from tests.reference import examples
 from tests.reference.rules import Rule, Side
 from tests.tools.lab.grammars import extracted, merged, runs_of
 
-from hierogram.tools.lab.comparison.extraction import Limits, row_shape
+from hierogram.tools.lab.comparison.extraction import ExtractionLimits, row_shape
 from hierogram.tools.lab.comparison.pruning import LEAST, composed, significance
 
-LIMITS = Limits(5, 4)
+LIMITS = ExtractionLimits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:

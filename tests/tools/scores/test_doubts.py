@@ -3,26 +3,25 @@
 from statistics import NormalDist
 
 import pytest
+from hierogram.tools.scores.doubts import ScoreBaseline, doubt, make_baseline
 
-from hierogram.tools.scores.doubts import Usual, doubt, usual_of
-
-USUAL = Usual((1.0, 0.5), (-3.0, 0.25))
+USUAL = ScoreBaseline((1.0, 0.5), (-3.0, 0.25))
 
 
 def test_deviations_are_those_of_a_normal_distribution() -> None:
     normal = NormalDist(2.0, 0.3)
     values = [normal.inv_cdf((k + 0.5) / 999) for k in range(999)]
     twice = [2.0 + 2 * (value - 2.0) for value in values]
-    usual = usual_of(values, twice)
+    usual = make_baseline(values, twice)
     assert usual.evidence == pytest.approx((2.0, 0.3), rel=0.01)
     assert usual.log_probability == pytest.approx((2.0, 0.6), rel=0.01)
     # A few pairs of noise change neither.
-    spoiled = usual_of([*values, *[-50.0] * 20], twice)
+    spoiled = make_baseline([*values, *[-50.0] * 20], twice)
     assert spoiled.evidence == pytest.approx(usual.evidence, rel=0.05)
 
 
 def test_values_that_are_nearly_all_the_same_have_a_deviation() -> None:
-    usual = usual_of([1.0] * 9 + [4.0], [1.0, 1.01, 0.99])
+    usual = make_baseline([1.0] * 9 + [4.0], [1.0, 1.01, 0.99])
     assert usual == ((1.0, 0.05), (1.0, 0.05))
 
 

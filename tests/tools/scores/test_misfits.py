@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from hierogram.samplers.scores.scorer import odds_of
-from hierogram.tools.scores.misfits import classifiers_of, learn, spoil
+from hierogram.samplers.scores.scorer import misfit_odds
+from hierogram.tools.scores.misfits import corrupt, learn, stack_classifiers
 
 
 def test_a_classifier_predicts_what_it_was_taught() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))
-    classifiers = classifiers_of((learn(kept, replaced), None))
+    classifiers = stack_classifiers((learn(kept, replaced), None))
 
     def odds(rows: np.ndarray, side: int = 0) -> np.ndarray:
-        return np.array([odds_of(side, row.copy(), classifiers) for row in rows])
+        return np.array([misfit_odds(side, row.copy(), classifiers) for row in rows])
 
     assert (odds(random.normal(1, 1, (500, 9))) < 0).mean() > 0.95
     assert (odds(random.normal(-1, 1, (500, 9))) > 0).mean() > 0.95
@@ -32,12 +32,12 @@ def test_nothing_is_learned_from_too_few_words() -> None:
 def test_a_fifth_of_the_words_is_replaced(length: int) -> None:
     random = np.random.default_rng(2)
     words = random.integers(5, size=length).astype(np.int32)
-    spoiled, places = spoil(words, np.arange(5, dtype=np.int32), random)
+    spoiled, places = corrupt(words, np.arange(5, dtype=np.int32), random)
     assert len(places) == max(1, round(length / 5))
     assert [k for k in range(length) if spoiled[k] != words[k]] == sorted(places)
 
 
 def test_if_all_words_are_the_same_none_is_replaced() -> None:
     words = np.array([3, 3], np.int32)
-    spoiled, places = spoil(words, np.full(9, 3, np.int32), np.random.default_rng(1))
+    spoiled, places = corrupt(words, np.full(9, 3, np.int32), np.random.default_rng(1))
     assert (spoiled.tolist(), places) == ([3, 3], [])

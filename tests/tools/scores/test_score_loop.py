@@ -13,7 +13,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import loop as scoring
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.loop import ScoringLoop
 from hierogram.tools.scores.options import KeepOptions
 from hierogram.tools.scores.scoring import Scorer, keep_scores
@@ -36,7 +36,7 @@ class Loop:
         self._most = rounds
         self.stop = threading.Event()
         self.rounds: list[int] = []
-        self.heart = Heartbeat()
+        self.heartbeat = Heartbeat()
         self._loop = ScoringLoop(store, lambda: options, self._heard)
 
     def _heard(self, _event: str, pairs: int) -> None:
@@ -47,7 +47,7 @@ class Loop:
     def run(self, seconds: float = SECONDS) -> list[int]:
         timer = threading.Timer(seconds, self.stop.set)
         timer.start()
-        self._loop.run(self.stop, self.heart)
+        self._loop.run(self.stop, self.heartbeat)
         timer.cancel()
         return self.rounds
 
@@ -63,7 +63,7 @@ def test_the_daemon_scores_pairs_without_a_score(learned: Store) -> None:
     assert loop.run() == [len(settled)]
     scores = learned.scores()
     assert [score.pair_id for score in scores] == settled
-    scorer = Scorer(Learned(learned, lambda *_: None))
+    scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     rows = learned.pairs(states=["settled"])
     for (made, _), score in zip(scorer.score_stored(rows), scores, strict=True):
         links = tuple(dataclasses.replace(link, probability=round(link.probability, 3)) for link in made.links)
@@ -78,7 +78,7 @@ def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: fl
     [score] = learned.scores_by_id([3])
     assert score.derivation is not None
     changed = dataclasses.replace(score.score, evidence=99.0)
-    learned.keep_scores([score._replace(derivation=score.derivation + moved, score=changed)])
+    learned.save_scores([score._replace(derivation=score.derivation + moved, score=changed)])
     assert Loop(learned, QUICK).run() == [again]
     assert (learned.scores_by_id([3])[0].score.evidence < 99) == bool(again)
 

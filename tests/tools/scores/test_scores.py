@@ -15,20 +15,20 @@ from sqlalchemy import update
 from tests.daemon.conftest import LINES, QUICK, Run, teach
 
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.samplers.charts.dense import Piece
+from hierogram.samplers.charts.dense import PairPiece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
-from hierogram.samplers.scores.scorer import cut_of
+from hierogram.samplers.scores.scorer import choose_cut
 from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.scores.learned import Learned, rows_of
-from hierogram.tools.scores.scoring import MOST_WORDS, Scorer, doubt, scored_texts, usual_of
+from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
+from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, scored_texts, usual_of
 
 
 @pytest.fixture
-def known(learned: Store) -> Learned:
-    return Learned(learned, lambda *_: None)
+def known(learned: Store) -> LearnedCounts:
+    return LearnedCounts(learned, lambda *_: None)
 
 
 def score_of_text(scorer: Scorer, source: list[str], target: list[str]) -> PairScore:
@@ -36,9 +36,9 @@ def score_of_text(scorer: Scorer, source: list[str], target: list[str]) -> PairS
     return found
 
 
-def test_a_pair_does_not_support_itself(learned: Store, known: Learned) -> None:
+def test_a_pair_does_not_support_itself(learned: Store, known: LearnedCounts) -> None:
     scorer = Scorer(known)
-    rows = list(rows_of(learned))
+    rows = list(iterate_rows(learned))
     for row, (own, _) in zip(rows, scorer.score_stored(rows), strict=True):
         as_text = score_of_text(scorer, row.source.split(" "), row.target.split(" "))
         assert own.tokens == as_text.tokens == len(row.source.split()) + len(row.target.split())
@@ -53,7 +53,7 @@ def test_a_store_without_the_pair_gives_the_same_numbers(
     """All contributions of a pair are excluded: uses and their totals by length, words, links, neighbors, rates."""
     told = dataclasses.replace(learned.settings(), model=model)
     monkeypatch.setattr(Store, "settings", lambda _: told)
-    leave_out(learned, [row.id for row in list(rows_of(learned))[:4]])
+    leave_out(learned, [row.id for row in list(iterate_rows(learned))[:4]])
 
 
 @pytest.mark.slow
@@ -96,11 +96,11 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
     """Withdraw these pairs one by one, and check that their scores do not change."""
     for pair in pairs:
         [row] = learned.pairs(pair - 1, 1)
-        scorer = Scorer(Learned(learned, lambda *_: None))
+        scorer = Scorer(LearnedCounts(learned, lambda *_: None))
         [(own, derivation)] = scorer.score_stored([row])
         assert derivation is not None
         GrammarStore(learned).withdraw([row.id])
-        without = Scorer(Learned(learned, lambda *_: None))
+        without = Scorer(LearnedCounts(learned, lambda *_: None))
         # The features of misfit words, and typical scores, are learned from all pairs.
         without._classifiers, without._usual = scorer._classifiers, scorer._usual
         found = score_of_text(without, row.source.split(" "), row.target.split(" "))
@@ -113,8 +113,8 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
             assert mine == theirs or mine.odds == pytest.approx(theirs.odds, abs=1e-6)
 
 
-def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known: Learned) -> None:
-    rows = list(rows_of(learned))
+def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known: LearnedCounts) -> None:
+    rows = list(iterate_rows(learned))
     scorer = Scorer(known)
     broken = [*rows[:2], rows[2]._replace(current=b"\xff"), *rows[3:]]
     sound = scorer.score_stored(rows)
@@ -124,7 +124,7 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     assert scorer.derivations(rows) == [one.derivation for one in sound]
 
 
-def test_what_is_usual_is_that_of_stored_pairs(known: Learned) -> None:
+def test_what_is_usual_is_that_of_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     scores = [one.score for one in scorer.score_stored(known.examples)]
     assert len(scores) < 200
@@ -141,14 +141,14 @@ def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
 ) -> None:
     told = dataclasses.replace(learned.settings(), model=model)
     monkeypatch.setattr(Store, "settings", lambda _: told)
-    known, rows = Learned(learned, lambda *_: None), list(rows_of(learned))
+    known, rows = LearnedCounts(learned, lambda *_: None), list(iterate_rows(learned))
     found = Scorer(known).derivations(rows)
     expected = [mean_weight(known, row) for row in rows]
     assert found == pytest.approx(expected, rel=1e-9)
     assert min(expected) < max(expected) < 0
 
 
-def mean_weight(known: Learned, row: PairRow) -> float:
+def mean_weight(known: LearnedCounts, row: PairRow) -> float:
     """The mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
     rules, pairs = known.rules, known.pairs_of([row])
     own = Counter(dict(zip(pairs.rule.tolist(), pairs.times.tolist(), strict=True)))
@@ -174,16 +174,16 @@ def mean_weight(known: Learned, row: PairRow) -> float:
 
 def test_rules_of_scope_three_are_used(learned: Store) -> None:
     """Rules of larger scope are not used, because they match more than O(n³) places on a side."""
-    before = int(Learned(learned, lambda *_: None).rules.usable.sum())
+    before = int(LearnedCounts(learned, lambda *_: None).rules.usable.sum())
     with learned.snapshot() as snapshot:
         one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0 and rule.scope < 3]
     for rule, scope, usable in ((one, 3, before), (two, 4, before - 1)):
         with learned.engine.begin() as connection:
             connection.execute(update(rules).where(rules.c.id == rule.id).values(scope=scope))
-        assert int(Learned(learned, lambda *_: None).rules.usable.sum()) == usable
+        assert int(LearnedCounts(learned, lambda *_: None).rules.usable.sum()) == usable
 
 
-def test_translations_have_more_evidence_than_mismatched_pairs(known: Learned) -> None:
+def test_translations_have_more_evidence_than_mismatched_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     right = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["she", "sees", "the", "door"])
     wrong = score_of_text(scorer, ["elle", "voit", "la", "porte"], ["a", "green", "house"])
@@ -192,7 +192,7 @@ def test_translations_have_more_evidence_than_mismatched_pairs(known: Learned) -
     assert {(link.source, link.target) for link in right.links} >= {(2, 2), (3, 3)}
 
 
-def test_different_numbers_and_copies_are_doubtful(known: Learned) -> None:
+def test_different_numbers_and_copies_are_doubtful(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     same = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "17"])
     other = score_of_text(scorer, ["la", "maison", "17"], ["the", "house", "71"])
@@ -201,7 +201,7 @@ def test_different_numbers_and_copies_are_doubtful(known: Learned) -> None:
     assert copied.doubt > score_of_text(scorer, ["la", "maison"], ["xx", "yy"]).doubt + 3.9
 
 
-def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
+def test_every_pair_has_a_score_or_a_reason(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     unknown = score_of_text(scorer, ["zzz"], ["yyy", "xxx"])
     assert math.isfinite(unknown.log_probability)
@@ -218,7 +218,7 @@ def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
     assert all(math.isfinite(score.log_probability) and 0 <= score.unseen <= 1 for score in scores)
     assert [score.exact for score in scores] == [False, False, True, True, True]
     told = scored_texts(
-        scorer, [(7, [], ["a"]), (8, ["la"], ["the"]), (9, ["la"] * (MOST_WORDS + 1), ["the"]), (10, ["la"], [])]
+        scorer, [(7, [], ["a"]), (8, ["la"], ["the"]), (9, ["la"] * (MAX_WORDS + 1), ["the"]), (10, ["la"], [])]
     )
     assert [(number, score is None, problem) for number, _, _, score, problem in told] == [
         (7, True, "a side is empty"),
@@ -228,23 +228,23 @@ def test_every_pair_has_a_score_or_a_reason(known: Learned) -> None:
     ]
 
 
-def test_scoring_in_a_batch_equals_scoring_one_by_one(learned: Store, known: Learned) -> None:
+def test_scoring_in_a_batch_equals_scoring_one_by_one(learned: Store, known: LearnedCounts) -> None:
     scorer = Scorer(known)
-    rows = list(rows_of(learned))
+    rows = list(iterate_rows(learned))
     together = scorer.score_stored(rows * 3)
     assert together == [scorer.score_stored([row])[0] for row in rows] * 3
 
 
 def test_long_pairs_are_cut_where_no_likely_link_is_broken() -> None:
     likely = np.array([(k, k) for k in range(40)], np.int32)
-    i, x = cut_of(Piece(0, 40, 0, 40), likely, len(likely))
+    i, x = choose_cut(PairPiece(0, 40, 0, 40), likely, len(likely))
     assert i == x
     assert 15 < i < 25
     parted = np.array([(k, 39 - k) for k in range(40)], np.int32)
-    assert cut_of(Piece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
+    assert choose_cut(PairPiece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
 
 
-def test_a_cut_pair_has_a_lower_bound(known: Learned) -> None:
+def test_a_cut_pair_has_a_lower_bound(known: LearnedCounts) -> None:
     sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
     whole = score_of_text(Scorer(known), *sides)
     assert (whole.pieces, whole.exact) == (1, True)

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hierogram.tools.translation.fixed_words import Glossary
-from hierogram.tools.translation.opening import TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import TranslationResources, load_resources
 
 GRAMMAR = """\
 [X] ||| la maison ||| the house ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-1
@@ -60,9 +60,9 @@ def lm_file(folder: Path) -> Path:
     return path
 
 
-def equipment(
+def resources(
     folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, max_words: int = 100
 ) -> TranslationResources:
     lm = str(lm_file(folder)) if with_lm else None
-    made = replace(equip(TranslateOptions(lm=lm)), max_words=max_words)
+    made = replace(load_resources(TranslateOptions(lm=lm)), max_words=max_words)
     return made if glossary is None else replace(made, glossary=glossary)

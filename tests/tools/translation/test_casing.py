@@ -5,11 +5,11 @@ import pytest
 from hierogram.tools.translation.casing import (
     Casing,
     all_capital,
-    casing_of,
+    default_casing,
     first_cased,
     is_cased,
     learn_casing,
-    learn_casing_of_rules,
+    learn_rule_casing,
 )
 
 
@@ -46,7 +46,7 @@ def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, 
 
 
 def test_rules_show_the_case_of_words_after_another_symbol() -> None:
-    casing = learn_casing_of_rules(["The", "the", "May", "house"], [0, 3, 2, 4])
+    casing = learn_rule_casing(["The", "the", "May", "house"], [0, 3, 2, 4])
     assert [casing.within(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
 
 
@@ -76,7 +76,7 @@ def test_casing_survives_a_json_round_trip() -> None:
     ],
 )
 def test_words_are_capitalized_by_the_rules_of_their_language(language: str, word: str, capital: str) -> None:
-    assert casing_of(language).capitalize(word) == capital
+    assert default_casing(language).capitalize(word) == capital
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_words_are_capitalized_by_the_rules_of_their_language(language: str, wor
     ],
 )
 def test_capitals_follow_the_rules_of_the_language(language: str, word: str, upper: str, lower: str) -> None:
-    casing = casing_of(language)
+    casing = default_casing(language)
     assert casing.upper(word) == upper
     assert casing.lower(upper) == lower
 

@@ -16,10 +16,10 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
-from hierogram.tools.translation import opening
+from hierogram.tools.translation import resources
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar
-from hierogram.tools.translation.opening import Follower, TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.translating import Translator
 
 
@@ -58,12 +58,12 @@ def features_of(grammar: TranslationGrammar) -> Features:
 
 
 def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
-    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(opening, "_REST", times)
-    monkeypatch.setattr(opening, "_SHORT_REST", times)
+    monkeypatch.setattr(resources, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(resources, "_REST", times)
+    monkeypatch.setattr(resources, "_SHORT_REST", times)
 
 
-def wait_for(follower: Follower, position: int) -> TranslationGrammar:
+def wait_for(follower: GrammarFollower, position: int) -> TranslationGrammar:
     until = time.monotonic() + 60
     while (newest := follower.now())[1] != position:
         assert time.monotonic() < until
@@ -71,7 +71,7 @@ def wait_for(follower: Follower, position: int) -> TranslationGrammar:
     return newest[0].grammar
 
 
-def wait_for_word(follower: Follower, word: str) -> tuple[Translator, int]:
+def wait_for_word(follower: GrammarFollower, word: str) -> tuple[Translator, int]:
     until = time.monotonic() + 30
     while word not in (newest := follower.now())[0].grammar.source_numbers:
         assert time.monotonic() < until
@@ -84,7 +84,7 @@ def test_a_followed_grammar_equals_a_reloaded_one(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 0.0)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert_same(follower.now()[0].grammar, reload_grammar(learned))
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     assert "zut" in wait_for(follower, learned.position()).source_numbers
@@ -102,7 +102,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 1e6)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     translator, first = follower.now()
     before = features_of(translator.grammar)
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
@@ -133,7 +133,7 @@ def test_rules_of_new_pairs_outlive_a_reload_that_started_before_them(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 0.0)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     _, first = follower.now()
     begun, go_on = threading.Event(), threading.Event()
     read = TranslationResources.of_store
@@ -162,7 +162,7 @@ def test_rules_of_new_pairs_outlive_a_reload_that_started_before_them(
 @pytest.mark.database("sqlite")
 def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest(monkeypatch, 1e6)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     _, first = follower.now()
     learn(learned, sweeps=1)
     assert learned.position() != first
@@ -170,9 +170,9 @@ def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkey
     while time.monotonic() < until:
         assert follower.now()[1] == first
         time.sleep(0.05)
-    monkeypatch.setattr(opening, "_MOST_NEW_PAIRS", 0)
+    monkeypatch.setattr(resources, "_MOST_NEW_PAIRS", 0)
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert "zut" in follower.now()[0].grammar.source_numbers
 
 
@@ -181,7 +181,7 @@ def test_changes_that_cannot_be_added_wait_for_the_next_reload(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch, 0.0)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     follower.now()
 
     def fails(_self: StoreGrammar) -> bool:

@@ -16,8 +16,8 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store
 from hierogram.tools.translation.grammars import StoreGrammar, open_grammar
-from hierogram.tools.translation.opening import equip
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import load_resources
 
 
 def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
@@ -83,7 +83,7 @@ def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path)
     for name, one, other in zip(stored.packed._fields, stored.packed, read.packed, strict=True):
         # Numbers in text have an error in the last digit.
         np.testing.assert_allclose(one, other, rtol=1e-13 if name == "features" else 0, err_msg=name)
-    translators = [equip(TranslateOptions()).translator(grammar) for grammar in (stored, read)]
+    translators = [load_resources(TranslateOptions()).translator(grammar) for grammar in (stored, read)]
     for row in learned.pairs():
         one, other = (translator.translate(row.source, best=5) for translator in translators)
         assert one.text

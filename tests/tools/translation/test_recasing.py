@@ -2,7 +2,7 @@
 
 import pytest
 
-from hierogram.tools.translation.casing import Casing, casing_of, learn_casing
+from hierogram.tools.translation.casing import Casing, default_casing, learn_casing
 from hierogram.tools.translation.recasing import Recaser, SourceWord
 
 ENGLISH = learn_casing(
@@ -53,14 +53,17 @@ def monotone(source: str, target: str, casing: Casing, into: Casing = ENGLISH) -
     ],
 )
 def test_a_translation_from_a_script_without_case_is_a_sentence(language: str, source: str) -> None:
-    assert monotone(source, "love is here .", casing_of(language)) == "Love is here ."
+    assert monotone(source, "love is here .", default_casing(language)) == "Love is here ."
 
 
 def test_a_heading_from_a_script_without_case_starts_like_headings_of_the_corpus() -> None:
     casing = Casing(capital_fragments=False)
-    assert monotone("爱", "Love", casing_of("zh"), Casing({"love": ("love",)}, "en", capital_fragments=False)) == "love"
-    assert monotone("爱", "love", casing_of("zh"), Casing(language="en")) == "Love"
-    assert monotone("爱 。", "love .", casing_of("zh"), casing) == "Love ."
+    assert (
+        monotone("爱", "Love", default_casing("zh"), Casing({"love": ("love",)}, "en", capital_fragments=False))
+        == "love"
+    )
+    assert monotone("爱", "love", default_casing("zh"), Casing(language="en")) == "Love"
+    assert monotone("爱 。", "love .", default_casing("zh"), casing) == "Love ."
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_is_in_the_sour
     ],
 )
 def test_punctuation_decides_for_a_script_without_case(source: str, target: str, expected: str) -> None:
-    assert monotone(source, target, casing_of("zh")) == expected
+    assert monotone(source, target, default_casing("zh")) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_punctuation_decides_for_a_script_without_case(source: str, target: str,
     ],
 )
 def test_german_nouns_are_capitalized(source: str, target: str, expected: str) -> None:
-    assert monotone(source, target, casing_of("en"), GERMAN) == expected
+    assert monotone(source, target, default_casing("en"), GERMAN) == expected
 
 
 def test_an_acronym_spelled_like_a_word_keeps_its_capitals() -> None:
@@ -161,17 +164,22 @@ def test_an_acronym_spelled_like_a_word_keeps_its_capitals() -> None:
 
 
 def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
-    assert monotone("Le chat .", "'t ijs .", FRENCH, casing_of("nl")) == "'t IJs ."
+    assert monotone("Le chat .", "'t ijs .", FRENCH, default_casing("nl")) == "'t IJs ."
 
 
 def test_placeholders_and_tags_keep_their_case() -> None:
     name = [SourceWord("{name}", "{name}", kept=True), SourceWord("是", "是"), SourceWord("猫", "猫")]
-    recaser = Recaser(casing_of("zh"), ENGLISH)
+    recaser = Recaser(default_casing("zh"), ENGLISH)
     assert recaser.recase(["{name}", "is", "cat"], name, [[0], [1], [2]], {0}) == ["{name}", "is", "cat"]
     line = [SourceWord("<br>", "<br>", kept=True, is_tag=True), *name[1:]]
     assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]], {0}, {0}) == ["<br>", "Is", "."]
 
 
 def test_a_store_in_lowercase_gets_the_capitals_of_its_source() -> None:
-    assert monotone("Elle voit Londres", "she sees london", casing_of("fr"), casing_of("en")) == "She sees London"
-    assert monotone("Sie sieht London", "she sees london", casing_of("de"), casing_of("en")) == "She sees london"
+    assert (
+        monotone("Elle voit Londres", "she sees london", default_casing("fr"), default_casing("en"))
+        == "She sees London"
+    )
+    assert (
+        monotone("Sie sieht London", "she sees london", default_casing("de"), default_casing("en")) == "She sees london"
+    )

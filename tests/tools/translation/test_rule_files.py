@@ -16,7 +16,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.samplers.decoding.grammar import scopes
 from hierogram.samplers.grammar.rules import parse_side, side_scope
-from hierogram.tools.translation.grammars import open_grammar, packed, read_grammar, write_grammar
+from hierogram.tools.translation.grammars import open_grammar, pack_grammar, read_grammar, write_grammar
 from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
 
 ROUNDED = ("cdec", "moses", "thrax", "joshua")
@@ -157,7 +157,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
 
 def test_the_binary_format_preserves_the_grammar(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
-    grammar = packed(read(path, "parquet"), 2)
+    grammar = pack_grammar(read(path, "parquet"), 2)
     assert grammar.wide == 2
     write_grammar(tmp_path / "g.bin", grammar)
     with progress("read", "rules") as shown:

@@ -13,9 +13,9 @@ from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation import store_models
-from hierogram.tools.translation.opening import Follower, equip
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.store_models import MAX_PAIRS, StoreModel, model_of_store, modelled_pairs
+from hierogram.tools.translation.resources import GrammarFollower, load_resources
+from hierogram.tools.translation.store_models import MAX_PAIRS, StoreModel, count_model_pairs, load_store_model
 
 NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), ("zut", "darn")]
 
@@ -43,17 +43,17 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
     with progress("build", "n-grams") as shown:
-        found = model_of_store(store, False, shown, known)
+        found = load_store_model(store, False, shown, known)
     assert found is not None
     return found
 
 
 def test_a_model_covers_nearly_all_pairs_and_is_rebuilt_after_ten_percent_more() -> None:
-    assert [modelled_pairs(pairs) for pairs in (0, 1, 2, 10, 11)] == [0, 1, 2, 10, 11]
-    assert len({modelled_pairs(pairs) for pairs in range(1_000, 2_000)}) < 10
+    assert [count_model_pairs(pairs) for pairs in (0, 1, 2, 10, 11)] == [0, 1, 2, 10, 11]
+    assert len({count_model_pairs(pairs) for pairs in range(1_000, 2_000)}) < 10
     for pairs in range(1, 20_000, 97):
-        assert pairs / 1.11 < modelled_pairs(pairs) <= pairs
-    assert modelled_pairs(10**9) == modelled_pairs(MAX_PAIRS) <= MAX_PAIRS
+        assert pairs / 1.11 < count_model_pairs(pairs) <= pairs
+    assert count_model_pairs(10**9) == count_model_pairs(MAX_PAIRS) <= MAX_PAIRS
 
 
 def test_a_model_is_built_once_from_the_target_sides(learned: Store, built: list[str], cache: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
         raise ExportError("cannot create temporary files")
 
     monkeypatch.setattr(store_models, "estimate", fail)
-    follower = Follower(learned, equip(TranslateOptions()))
+    follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert follower.now()[0].translate("la maison").text
     assert follower.resources.model is None
     assert "of the store: cannot create temporary files" in caplog.text
@@ -126,7 +126,7 @@ def test_words_in_a_language_model_are_omitted(tmp_path: Path, built: list[str])
 @pytest.mark.database("sqlite")
 def test_a_store_with_subwords_has_models_of_subwords_and_classes(tmp_path: Path) -> None:
     with open_store(make_parts(tmp_path)) as store:
-        resources = equip(TranslateOptions()).with_model_of(store)
+        resources = load_resources(TranslateOptions()).with_model_of(store)
     assert resources.model is not None
     assert resources.model.classes is not None
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.web.pages.texts import PIECES
-from tests.tools.translation.small import equipment, grammar_file
+from tests.tools.translation.small import grammar_file, resources
 
 import hierogram as hg
 from hierogram.daemon.text.texts import TextPipeline
 from hierogram.tools.translation.casing import Casing
-from hierogram.tools.translation.documents import Pair
+from hierogram.tools.translation.documents import TagPair
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
-from hierogram.tools.translation.placing import with_tags
+from hierogram.tools.translation.tag_placement import place_tags
 from hierogram.tools.translation.text_translator import TextTranslator, as_plain
 from hierogram.tools.translation.translating import Translator
 
@@ -46,7 +46,7 @@ RULES = """\
 @pytest.fixture
 def translator(tmp_path: Path) -> Translator:
     """A translator with a lowercase grammar and the tokenizers of French and English."""
-    made = equipment(tmp_path, with_lm=False)
+    made = resources(tmp_path, with_lm=False)
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     grammar = made.grammar(str(path))
@@ -99,7 +99,7 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
 def test_oversized_sentences_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
-    made = equipment(tmp_path, with_lm=False, max_words=3)
+    made = resources(tmp_path, with_lm=False, max_words=3)
     translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
     found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
     assert (found.divided, found.translation.parts) == (2, 6)
@@ -119,7 +119,7 @@ def test_oversized_sentences_are_counted(tmp_path: Path) -> None:
 def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
-    made = equipment(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
+    made = resources(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
     translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
     assert TextTranslator(translator).translate(source).text == target
 
@@ -139,7 +139,7 @@ def test_given_words_keep_their_capitals_in_a_corpus_that_writes_them_otherwise(
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     glossary = Glossary({("maison",): (("BIG", "House"),), ("voilà",): (("Home",),)})
-    made = equipment(tmp_path, glossary, with_lm=False)
+    made = resources(tmp_path, glossary, with_lm=False)
     forms = {"big": ("big",), "house": ("house",), "home": ("home",)}
     grammar = replace(made.grammar(str(path)), casing=Casing(forms, "en", capital_fragments=False))
     translator = replace_texts(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
@@ -161,7 +161,7 @@ def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: 
     path.write_text(RULES)
     texts = TextPipeline(("km", "en"), ("km", "en"))
     glossary = Glossary({("ផ្ទះ",): (("HOUSE",),), ("ស្រុក",): (("LAND",),), ("ទឹក", "ផ្ទះ"): (("W",),)})
-    made = equipment(tmp_path, glossary.through(texts), with_lm=False)
+    made = resources(tmp_path, glossary.through(texts), with_lm=False)
     translator = replace_texts(made.translator(made.grammar(str(path))), texts)
     found = TextTranslator(translator).translate(source)
     # Words of Khmer in English text have spaces around them.
@@ -428,25 +428,25 @@ def test_kept_words_are_in_the_order_of_their_links(texts: TextTranslator) -> No
 
 def test_tags_that_are_crossed_by_links_stay_nested() -> None:
     pairs = [
-        Pair("<a>", "</a>", 0, 3, [Pair("<c>", "</c>", 0, 1)]),
-        Pair("<b>", "</b>", 4, 7),
-        Pair("<e>", "</e>", 8, 8),
+        TagPair("<a>", "</a>", 0, 3, [TagPair("<c>", "</c>", 0, 1)]),
+        TagPair("<b>", "</b>", 4, 7),
+        TagPair("<e>", "</e>", 8, 8),
     ]
     spots = [(k, k + 1) for k in range(0, 10, 2)]
     links = [(0, 0), (1, 3), (2, 1), (3, 4), (3, 2), (4, 5)]
-    shown = "".join(map(str, with_tags(pairs, spots, links, 6)))
+    shown = "".join(map(str, place_tags(pairs, spots, links, 6)))
     assert shown == "<a><c>0</c></a><b>12</b>34<e></e>5"
     order = random.Random(7)
     for _ in range(300):
         links = [(order.randrange(5), order.randrange(6)) for _ in range(order.randint(0, 9))]
-        events = list(with_tags(pairs, spots, links, 6))
+        events = list(place_tags(pairs, spots, links, 6))
         assert [event for event in events if isinstance(event, int)] == list(range(6))
         Tags("".join(map(str, events)))
 
 
 def test_a_mark_follows_all_words_of_the_translation_of_its_word() -> None:
-    marks = [Pair("<sup>1</sup>", "", 3, 3)]
-    assert "".join(map(str, with_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
+    marks = [TagPair("<sup>1</sup>", "", 3, 3)]
+    assert "".join(map(str, place_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
 
 
 def test_alternatives_are_different_texts(texts: TextTranslator) -> None:
@@ -486,7 +486,7 @@ def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
     found = texts.translate("La maison, elle.", format="tokens")
     assert found.text == "La house , she ."
     assert found.paragraphs == []
-    made = equipment(tmp_path, Glossary())
+    made = resources(tmp_path, Glossary())
     bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
     assert (bare.usual, texts.usual) == ("tokens", "text")
     assert bare.translate("la maison").text == "the house"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.tools.translation.small import equipment, grammar_file
+from tests.tools.translation.small import grammar_file, resources
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
@@ -12,7 +12,7 @@ from hierogram.tools.translation.translating import Candidate, Translation, Tran
 
 @pytest.fixture
 def translator(tmp_path: Path) -> Translator:
-    made = equipment(tmp_path)
+    made = resources(tmp_path)
     return made.translator(made.grammar(str(grammar_file(tmp_path))))
 
 
@@ -25,7 +25,7 @@ def test_words_are_reordered_and_unknown_ones_passed_through(translator: Transla
 
 
 def test_scores_are_sums_of_weighted_features(translator: Translator, tmp_path: Path) -> None:
-    weights = equipment(tmp_path).weights
+    weights = resources(tmp_path).weights
     found = translator.translate("elle ne vient pas la maison blanche Xyz euh", 200)
     assert len(found.candidates) == len({one.words for one in found.candidates}) > 1
     for candidate in found.candidates:
@@ -76,7 +76,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     parts = list(glossary.divided([SentencePart(("la", "maison", "la", "vient", "elle"))]))
     assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
     assert parts[2].given == (("arrive",), ("come",))
-    made = equipment(tmp_path, glossary)
+    made = resources(tmp_path, glossary)
     fixed = made.translator(made.grammar(str(grammar_file(tmp_path))))
     assert fixed.translate("la maison").text == "the White House"
     path.write_text("la\tthe\nmaison\n")
@@ -124,7 +124,7 @@ def test_a_given_translation_is_not_passed_through(translator: Translator) -> No
 
 @pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
 def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int) -> None:
-    made = equipment(tmp_path, max_words=9)
+    made = resources(tmp_path, max_words=9)
     translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
@@ -154,7 +154,7 @@ def test_candidates_of_joined_parts_have_different_words() -> None:
 
 
 def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
-    made = equipment(tmp_path, max_words=10)
+    made = resources(tmp_path, max_words=10)
     short = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["la", "maison"] * 12
     words[8] = ","
@@ -187,7 +187,7 @@ def test_results_do_not_depend_on_threads(translator: Translator) -> None:
 
 
 def test_without_a_language_model_and_with_omitted_rules(tmp_path: Path) -> None:
-    made = equipment(tmp_path, with_lm=False)
+    made = resources(tmp_path, with_lm=False)
     grammar = made.grammar(str(grammar_file(tmp_path)))
     assert (grammar.circular, grammar.wide, grammar.packed.rules) == (1, 1, 9)
     translator = made.translator(grammar)

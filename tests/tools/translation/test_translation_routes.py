@@ -14,7 +14,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.translation.routes import MOST_SENTENCES
+from hierogram.tools.translation.routes import MAX_SENTENCES
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -70,7 +70,7 @@ def test_text_that_should_be_tokenized_is_answered_with_advice(reading_client: T
     [
         ({"sentences": "la"}, 422),
         ({"text": "la"}, 422),
-        ({"sentences": ["la"] * (MOST_SENTENCES + 1)}, 422),
+        ({"sentences": ["la"] * (MAX_SENTENCES + 1)}, 422),
         ({"sentences": ["la " * 4000]}, 422),
         ([], 422),
         ({"sentences": ["la"], "tokenized": True, "format": "text"}, 422),

@@ -2,16 +2,16 @@
 
 import pytest
 
-from hierogram.tools.translation.casing import casing_of
-from hierogram.tools.translation.unknown_words import StandIns, shared_letters
+from hierogram.tools.translation.casing import default_casing
+from hierogram.tools.translation.oov_substitutes import SubstituteFinder, shared_letters
 
 KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "never"]
 
 
-def _stand_in(word: str, alike: float = 0.7, before: str = "") -> str | None:
+def _stand_in(word: str, oov_similarity: float = 0.7, before: str = "") -> str | None:
     numbers = {known: number for number, known in enumerate(KNOWN)}
     translated = set(numbers.values()) - {numbers["never"]}
-    found = StandIns(numbers, translated, alike).number(word, before)
+    found = SubstituteFinder(numbers, translated, oov_similarity).number(word, before)
     return None if found is None else KNOWN[found]
 
 
@@ -62,10 +62,10 @@ def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
 def test_a_german_noun_stands_in_for_one_with_another_ending(word: str, known: str | None) -> None:
     words = ["Häuser", "Martini", "Schritt", "läufer"]
     numbers = {word: number for number, word in enumerate(words)}
-    stand_ins = StandIns(numbers, set(numbers.values()), 0.75, casing_of("de"), {"Martini", "step"})
+    stand_ins = SubstituteFinder(numbers, set(numbers.values()), 0.75, default_casing("de"), {"Martini", "step"})
     found = stand_ins.number(word, "der")
     assert (None if found is None else words[found]) == known
-    assert StandIns(numbers, set(numbers.values()), 0.75).number("Häusern", "der") is None
+    assert SubstituteFinder(numbers, set(numbers.values()), 0.75).number("Häusern", "der") is None
 
 
 def test_the_share_of_letters_decides() -> None:

@@ -14,12 +14,12 @@ from hierogram.daemon.configuration import LogSection
 from hierogram.tools.translation.language_models.files import convert
 from hierogram.daemon.progress import progress
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.service import get_ready
+from hierogram.daemon.serving.service import prepare_kernels
 from hierogram.storage.store import open_store
 with progress("lm", "n-grams") as shown:
     convert(sys.argv[2], [Path(sys.argv[3])], shown)
 with open_store(sys.argv[1]) as store:
-    get_ready(store.settings(), open_log(LogSection()), answers=True)
+    prepare_kernels(store.settings(), open_log(LogSection()), answers=True)
 from numba.core.dispatcher import Dispatcher
 
 def compiled():
@@ -30,7 +30,7 @@ def compiled():
     }
 
 before = compiled()
-from hierogram.tools.translation.opening import Follower, TranslationResources, equip
+from hierogram.tools.translation.resources import Follower, TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.text_translator import as_plain, of_tokens
 with open_store(sys.argv[1]) as store:

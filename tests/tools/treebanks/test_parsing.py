@@ -17,7 +17,7 @@ from tests.reference.streams import Stream
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, stays
+from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, count_repeats
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.tools.lab.measures.treebanks import to_context_free
@@ -163,7 +163,7 @@ def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(exa
     for k in np.unique(drawn.tree, return_index=True)[1].tolist():
         of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
     assert len(set(of_hash.values())) == len(of_hash)
-    times = stays(SentenceKey(7, 0), drawn)
+    times = count_repeats(SentenceKey(7, 0), drawn)
     for weigh, counts in (
         (lambda d: weight(weights, d), np.ones(len(times))),
         (lambda d: exp(process_log_weight(seated, whole, d)), times),
@@ -197,7 +197,7 @@ def test_the_chain_over_draws_stays_where_its_twin_does(sentence: int) -> None:
         if log(uniform()) < ratio - log_ratio[at]:
             at = draw
         expected[at] += 1
-    times = stays(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    times = count_repeats(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
     assert times.tolist() == expected
     assert 0.2 < np.count_nonzero(times) / len(times) < 0.8
 

@@ -16,14 +16,14 @@ from machine.translation.transductive_word_alignment_model import TransductiveWo
 from machine.translation.word_vocabulary import WordVocabulary
 from machine.utils import ProgressStatus
 
-from hierogram.daemon.learning.alignment.evaluation import links_of
+from hierogram.daemon.learning.alignment.evaluation import parse_links
 from hierogram.daemon.library.store import open as open_grammar
-from hierogram.storage.browsing.looking import NamedPair, named_pairs
+from hierogram.storage.browsing.details import PairDetails, iterate_pairs
 from hierogram.storage.exceptions import StoreMissingError
 
 NULL = "NULL"
 """Vocabulary entry for no word, at index 0."""
-MOST_TOKENS = 300
+MAX_TOKENS = 300
 _CORPUS = "machine"
 _AT_ONCE = 100
 
@@ -65,7 +65,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         try:
             self.store = open_grammar(url)
         except StoreMissingError:
-            self.store = open_grammar(url, create=True, max_tokens=MOST_TOKENS, **chosen)
+            self.store = open_grammar(url, create=True, max_tokens=MAX_TOKENS, **chosen)
         self.corpus = corpus
         self._threads = threads
         self._trained: list[tuple[int | None, int, int]] | None = None
@@ -83,11 +83,13 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         return next(iter(self.align_batch([(source_segment, target_segment)])))
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:
-        """Align several pairs independently. A pair gets no links if a side is empty or longer than `MOST_TOKENS`."""
+        """Align several pairs independently. A pair gets no links if a side is empty or longer than `MAX_TOKENS`."""
         found: list[WordAlignmentMatrix] = []
         for start in range(0, len(segments), _AT_ONCE):
-            some = [(tokens_of(source), tokens_of(target)) for source, target in segments[start : start + _AT_ONCE]]
-            asked = [pair for pair in some if all(0 < len(side) <= MOST_TOKENS for side in pair)]
+            some = [
+                (clean_tokens(source), clean_tokens(target)) for source, target in segments[start : start + _AT_ONCE]
+            ]
+            asked = [pair for pair in some if all(0 < len(side) <= MAX_TOKENS for side in pair)]
             answers = iter(self.store.aligner.answer([self._texts(*pair) for pair in asked])[1] if asked else ())
             for source, target in some:
                 links = next(answers).links if (source, target) in asked else []
@@ -107,7 +109,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         """Return the stored links of training row `n`."""
         pair, sources, targets = self._rows[n]
         rows = self.store.store.pairs_by_id([pair]) if pair is not None else []
-        links = [link for row in rows for link in links_of(row.alignment)]
+        links = [link for row in rows for link in parse_links(row.alignment)]
         return WordAlignmentMatrix.from_word_pairs(sources, targets, links)
 
     @property
@@ -119,10 +121,10 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
             ]
         return self._trained
 
-    def stored(self) -> list[NamedPair]:
+    def stored(self) -> list[PairDetails]:
         """Return the stored pairs of the corpus."""
-        with self.store.reader.look() as look:
-            return list(named_pairs(look, self.corpus))
+        with self.store.reader.read() as transaction:
+            return list(iterate_pairs(transaction, self.corpus))
 
     def trained(self, rows: list[tuple[int | None, int, int]]) -> None:
         """Set the rows of the last training and clear cached counts."""
@@ -158,7 +160,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
                 sources.update(source)
                 targets.update(target)
                 linked = set()
-                for i, j in links_of(row.alignment):
+                for i, j in parse_links(row.alignment):
                     links[source[i]][target[j]] += 1
                     linked.add(j)
                 links[NULL].update(word for j, word in enumerate(target) if j not in linked)
@@ -208,7 +210,7 @@ class MachineTrainer(Trainer):
         """Store and align new and changed rows. Unchanged rows keep their links."""
         model, store = self._model, self._model.store
         with self._corpus.get_rows() as given:
-            rows = [(_name(row), tokens_of(row.source_segment), tokens_of(row.target_segment)) for row in given]
+            rows = [(_name(row), clean_tokens(row.source_segment), clean_tokens(row.target_segment)) for row in given]
         wanted = {name: model._texts(source, target) for name, source, target in rows if source and target}
         before = {pair.external_id: pair for pair in model.stored()}
         same = {name for name, pair in before.items() if name and wanted.get(name) == (pair.source, pair.target)}
@@ -238,7 +240,7 @@ class MachineTrainer(Trainer):
         return self._stats
 
 
-def tokens_of(segment: Sequence[str]) -> list[str]:
+def clean_tokens(segment: Sequence[str]) -> list[str]:
     """Return tokens in which white space is replaced by a no-break space, because stores separate tokens by spaces."""
     return ["\u00a0".join(token.split()) or "\u00a0" for token in segment]
 

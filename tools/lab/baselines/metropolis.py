@@ -11,7 +11,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.forests.averages import add_tree
 from hierogram.samplers.forests.forest import push_tails
-from hierogram.samplers.synchronous.draws import log_of, times
+from hierogram.samplers.synchronous.draws import log_product, times
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
@@ -21,8 +21,8 @@ from hierogram.samplers.synchronous.resampling import (
     read_counts,
     remove_rules,
     rule_at,
-    rules_from,
     score,
+    write_rules,
 )
 from hierogram.samplers.synchronous.sweeps import begin_block, is_averaged, log_overlay, next_block, resampling
 
@@ -52,7 +52,7 @@ def _rules_of_tree(rules, at):
     root = len(at.pair.node) - 1
     top = rule_at(root, at)
     list_below(root, at)
-    size, factor = rules_from(root, top, rules, at)
+    size, factor = write_rules(root, top, rules, at)
     read_counts(at)
     return size, factor
 
@@ -83,13 +83,13 @@ def propose_pair(random, at):
     begin_pair(work)
     size_now, factor = _rules_of_tree(work.current, at)
     remove_rules(work.current, size_now, at)
-    now = log_of(times(score(work.current, size_now, at), factor))
+    now = log_product(times(score(work.current, size_now, at), factor))
 
     _save(pair, work.fragments)
     random = _propose(random, pair, work)
     forget_summaries(work)
     size_then, factor = _rules_of_tree(work.used, at)
-    then = log_of(times(score(work.used, size_then, at), factor))
+    then = log_product(times(score(work.used, size_then, at), factor))
     random = advance(random)
     work.statistics[0]["edges_sampled"] += 1
     if uniform(random) < math.exp(min(0.0, then - now)):

@@ -13,7 +13,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import PairRow
 
-_PAIRS_A_BITEXT = 1_000
+_PAIRS_PER_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
@@ -34,7 +34,7 @@ class Numbering(dict[str, int]):
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
 
 
-class RuleSides(Numbering):
+class SymbolNumbering(Numbering):
     """Numbers of the symbols of rules' source sides: words by a numbering, nonterminal k as -k."""
 
     def __init__(self, words: Numbering) -> None:
@@ -67,7 +67,7 @@ class Bitexts:
         self.source_words = self.target_words = 0
 
     def __iter__(self) -> Iterator[Bitext]:
-        for rows in self._snapshot.iterate_derivations(_PAIRS_A_BITEXT):
+        for rows in self._snapshot.iterate_derivations(_PAIRS_PER_BITEXT):
             bitext = to_bitext(rows, self._source, self._target)
             self.source_words += len(bitext.source)
             self.target_words += len(bitext.target)

@@ -9,19 +9,19 @@ import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
-from hierogram.daemon.exports.options import MIN_EXPECTED, Counted
+from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import LineColumns
-from hierogram.samplers.grammar.kinds import LINKS, notation_of
+from hierogram.samplers.grammar.kinds import LINKS, find_notation
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import UNALIGNED, WAITING
 from hierogram.storage.store import Store
-from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, RuleSides
-from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, Limits, read_sources, rule_lines
-from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, NGrams, count_ngrams
+from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, SymbolNumbering
+from hierogram.tools.lab.comparison.extraction import ExtractionLimits, HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, TextNgrams, count_ngrams
 
 
 def sentence(line: bytes) -> str:
@@ -64,11 +64,11 @@ class HeldOutInput(Input):
             )
 
 
-LONGEST_NGRAM = 4
+MAX_NGRAM_LENGTH = 4
 _SAMPLED = (
-    ("single sample", Counted.DRAWN),
-    ("posterior means", Counted.MEANS),
-    ("translation grammar", Counted.TRANSLATION),
+    ("single sample", CountKind.DRAWN),
+    ("posterior means", CountKind.MEANS),
+    ("translation grammar", CountKind.TRANSLATION),
 )
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses")
 _ADMITTED = f"""
@@ -101,7 +101,7 @@ def compare(
     held_out: Sequence[str] = (),
     *,
     max_scope: int = 2,
-    limits: Limits | None = None,
+    limits: ExtractionLimits | None = None,
     threads: int = 2,
     report: Report | None = None,
 ) -> Comparison:
@@ -110,9 +110,9 @@ def compare(
     `held_out` are source sentences with tokens separated by single spaces. Raises `UsageError` if the store has not
     learned, `InputError` if its pairs must be aligned first.
     """
-    limits = limits or Limits()
+    limits = limits or ExtractionLimits()
     report = report or (lambda _work, _done, _total: None)
-    notation = notation_of(store.settings().grammar)
+    notation = find_notation(store.settings().grammar)
     if LINKS not in notation.offers:
         raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
@@ -125,8 +125,8 @@ def compare(
         if not total:
             raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
-        sides = RuleSides(source)
-        ngrams = count_ngrams(*source.flat(held_out), LONGEST_NGRAM) if held_out else None
+        sides = SymbolNumbering(source)
+        ngrams = count_ngrams(*source.flat(held_out), MAX_NGRAM_LENGTH) if held_out else None
         bitexts = Bitexts(snapshot, source, target)
         with HeuristicGrammar(limits, threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
@@ -144,7 +144,7 @@ def _heuristic(
     source: Numbering,
     target: Numbering,
     max_scope: int,
-    ngrams: NGrams | None,
+    ngrams: TextNgrams | None,
     report: Report,
 ) -> list[Measure]:
     """Measure Hiero's grammar, with and without singletons of more than one source word [CFGŠ14 §5.4.1]."""
@@ -171,11 +171,11 @@ def _heuristic(
 
 def _sampled(
     snapshot: Snapshot,
-    words: RuleSides,
+    words: SymbolNumbering,
     name: str,
-    counted: Counted,
+    counted: CountKind,
     max_scope: int,
-    ngrams: NGrams | None,
+    ngrams: TextNgrams | None,
     report: Report,
 ) -> list[Measure]:
     """Measure a sampled grammar, both whole and under Hiero's constraints."""
@@ -183,7 +183,7 @@ def _sampled(
     done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         load_rules(database, snapshot, None, counted, _SHAPE)
-        if counted is Counted.TRANSLATION:
+        if counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
         for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):

@@ -46,7 +46,7 @@ class ExtractionError(SamplerError, ValueError):
     """The buffer is too small for the rules of one phrase."""
 
 
-class Limits(NamedTuple):
+class ExtractionLimits(NamedTuple):
     """Bounds of the extraction.
 
     `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
@@ -73,7 +73,7 @@ class RowShape(NamedTuple):
     width: int
 
 
-def row_shape(limits: Limits) -> RowShape:
+def row_shape(limits: ExtractionLimits) -> RowShape:
     """Return the packing of the rules that the limits allow."""
     source = (limits.source_symbols + 1) // 2
     symbols = source + (limits.phrase_words + 1) // 2
@@ -103,7 +103,7 @@ class SentencePair(NamedTuple):
     target: NDArray[np.int32]
 
 
-class Scratch(NamedTuple):
+class ExtractionScratch(NamedTuple):
     """Scratch memory for one pair.
 
     `reach` int16[4, n]: lowest and highest partner of each word, source side, then target side (highest < 0:
@@ -120,7 +120,7 @@ class Scratch(NamedTuple):
     packed: NDArray[np.uint64]
 
 
-def make_buffer(limits: Limits, capacity: int) -> RuleBuffer:
+def make_buffer(limits: ExtractionLimits, capacity: int) -> RuleBuffer:
     """Return an empty buffer for `capacity` rules."""
     slots = capacity_for(capacity, 1 << 4)
     return RuleBuffer(
@@ -134,7 +134,7 @@ def empty_buffer(buffer: RuleBuffer) -> None:
     buffer.sizes[0] = 0
 
 
-def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
+def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
     """Return scratch memory for the longest pair of a bitext."""
     source = int(np.diff(bitext.source_offset).max(initial=1))
     target = int(np.diff(bitext.target_offset).max(initial=1))
@@ -142,7 +142,7 @@ def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
     if limits.loose:
         # For each source span, every way to add unaligned target words at both ends.
         most *= limits.phrase_words * (limits.phrase_words + 1) // 2
-    return Scratch(
+    return ExtractionScratch(
         np.zeros((4, max(source, target)), np.int16),
         np.zeros(source + 1, np.int16),
         np.zeros((most, 4), np.int16),
@@ -389,7 +389,9 @@ class RulePosition(NamedTuple):
     phrase: int = 0
 
 
-def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: RulePosition) -> RulePosition:
+def extract(
+    bitext: Bitext, limits: ExtractionLimits, buffer: RuleBuffer, scratch: ExtractionScratch, place: RulePosition
+) -> RulePosition:
     """Add rules to the buffer from a position on; return the next position, after the last pair if all is done.
 
     It stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
@@ -405,8 +407,8 @@ def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch
     return after
 
 
-RULES_A_BUFFER = 1 << 20
-RULES_A_BLOCK = 1 << 16
+RULES_PER_BUFFER = 1 << 20
+RULES_PER_BLOCK = 1 << 16
 _SYMBOL = np.uint64(0xFFFFFFFF)
 _DECIMALS = 10_000
 _NOTATION = 16
@@ -655,8 +657,10 @@ class HeuristicGrammar:
     phrase has more rules than that.
     """
 
-    def __init__(self, limits: Limits | None = None, threads: int = 2, rules_a_buffer: int = RULES_A_BUFFER) -> None:
-        self.limits = limits or Limits()
+    def __init__(
+        self, limits: ExtractionLimits | None = None, threads: int = 2, rules_a_buffer: int = RULES_PER_BUFFER
+    ) -> None:
+        self.limits = limits or ExtractionLimits()
         self.shape = row_shape(self.limits)
         self._threads = threads
         self._free: SimpleQueue[RuleBuffer] = SimpleQueue()
@@ -721,5 +725,5 @@ class HeuristicGrammar:
         self._file.flush()
         rows: NDArray[np.uint64] = np.memmap(self._file, np.uint64, "r", shape=(total, self.shape.width))
         merge = start_merge(rows, np.array(self._ends, np.int64), self.shape)
-        while len(block := merge_some(merge, self.shape, RULES_A_BLOCK)):
+        while len(block := merge_some(merge, self.shape, RULES_PER_BLOCK)):
             yield block

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import Compression, compressed
+from hierogram.daemon.compressing import Compression, create_compressed
 from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
-from hierogram.daemon.exports.filters import apply_filters, read_test_set
+from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats.registry import FORMATS
-from hierogram.daemon.exports.lexicon import load_lexicon, weigh
+from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
 from hierogram.daemon.text.texts import TOKENS
@@ -64,7 +64,7 @@ def export_heuristic(
             grammar.add(Bitexts(snapshot, source, target))
             words = None
             if options.filter_for is not None:
-                words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
+                words = {word for text in read_sentence_index(options.filter_for).texts for word in text.split(" ")}
             chosen = None if pruning is None else chosen_rules(grammar, pruning)
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
@@ -79,10 +79,10 @@ def export_heuristic(
             if plan.lexical or plan.format.alignments:
                 load_lexicon(rules, snapshot.pair_blocks())
                 _link(rules)
-                weigh(rules, "kept")
+                load_lexical_weights(rules, "kept")
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
-            output = OutputFiles(path, glue, partial(compressed, compression=compression))
+            output = OutputFiles(path, glue, partial(create_compressed, compression=compression))
             number, _ = write_rules(rules, plan, output, TOKENS, lambda _: None)
             return number, gathered.by_scope.tolist()
 

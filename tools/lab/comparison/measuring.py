@@ -19,7 +19,7 @@ _EMPTY = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-class NGrams(NamedTuple):
+class TextNgrams(NamedTuple):
     """The n-grams of a text up to some n, identified by 128-bit hashes.
 
     `rows` uint64[capacity, 4] maps hashes to entries; `sizes` int32[e] is each entry's n, `counts` int64[e] its
@@ -58,11 +58,11 @@ def _enter(symbols, starts, ngrams):
                 ngrams.counts[np.int64(ngrams.rows[row, _ENTRY])] += 1
 
 
-def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> NGrams:
+def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> TextNgrams:
     """Count the n-grams, n up to `longest`, of numbered sentences that begin at `starts` int64[sentences + 1]."""
     most = len(symbols) * longest
     capacity = capacity_for(most, 1 << 4)
-    ngrams = NGrams(
+    ngrams = TextNgrams(
         np.zeros((capacity, 4), np.uint64),
         np.zeros(most, np.int32),
         np.zeros(most, np.int64),
@@ -91,7 +91,7 @@ def mark_covered(symbols, starts, ngrams, covered):
                 covered[np.int64(ngrams.rows[row, _ENTRY])] = True
 
 
-def coverage(ngrams: NGrams, covered: NDArray[np.bool_]) -> list[float]:
+def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
     """Return for n = 1, 2, … the covered share of the text's n-grams, counting repeats; 0 if there are none."""
     shares = []
     for n in range(1, ngrams.longest + 1):
@@ -123,7 +123,7 @@ class GrammarFigures:
 class Measure:
     """Accumulated figures of a grammar; rules of a scope above `max_scope` are only counted."""
 
-    def __init__(self, name: str, max_scope: int, ngrams: NGrams | None) -> None:
+    def __init__(self, name: str, max_scope: int, ngrams: TextNgrams | None) -> None:
         self.name = name
         self.max_scope = max_scope
         self._ngrams = ngrams

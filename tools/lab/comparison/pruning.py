@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
+from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.tools.lab.comparison.extraction import (
     FIRST_WORD,
@@ -128,7 +128,7 @@ def _ends_at(table, slot, code):
 
 @njit
 def _fill(rows, logs, shape, table, room):
-    mask = mask_of(table.codes)
+    mask = table_mask(table.codes)
     for k in range(len(rows)):
         _unpack(rows[k], shape, room)
         code = _part(room, (0, room.sizes[0]), (0, room.sizes[1]), (-1, -1), (-1, -1))
@@ -205,7 +205,7 @@ def _log_of(table, code):
     """Return ln p of the rule with the code; 1 if there is none."""
     if code == _EMPTY:
         return 1.0
-    mask = mask_of(table.codes)
+    mask = table_mask(table.codes)
     slot = probe(code & mask, mask, _ends_at, table, code)
     return table.logs[slot] if table.codes[slot] == code else 1.0
 

@@ -17,7 +17,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import Condition, Lag
+from hierogram.daemon.serving.health import DaemonStatus, Lag
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
@@ -88,10 +88,10 @@ def browsed(store: str) -> str:
 def _ask_all(url: str, seed: int) -> Figures:
     draw = random.Random(seed)
     with Reader(url) as reader:
-        with reader.look() as look:
-            last = look.row("SELECT last_rule_id FROM store_state")
+        with reader.read() as transaction:
+            last = transaction.row("SELECT last_rule_id FROM store_state")
             ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
-            rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
+            rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
         connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
@@ -145,8 +145,8 @@ class _Quiet:
     def __init__(self, store: Store) -> None:
         self.store, self.opened = store, GrammarStore(store)
 
-    def condition(self) -> Condition:
-        return Condition((), Lag())
+    def status(self) -> DaemonStatus:
+        return DaemonStatus((), Lag())
 
     def stopping(self) -> bool:
         return False

@@ -20,12 +20,12 @@ from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
-from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
+from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch, initial_state
-from hierogram.samplers.forests.fragments import key_of_hashes
+from hierogram.samplers.forests.fragments import rule_key_from_hashes
 from hierogram.samplers.forests.records import write_averages
 from hierogram.samplers.grammar.keys import ALL_BITS
-from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, ONE_USE
+from hierogram.samplers.grammar.numbers import MIN_EXPORTED_USES, MIN_KEPT, ONE_USE
 from hierogram.samplers.grammar.schedules import stratified_schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
@@ -72,7 +72,7 @@ def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Write the keys of the rules whose sides have these hashes."""
     for k in range(len(source)):
-        keys[k, 0], keys[k, 1] = key_of_hashes(source[k], target[k], ALL_BITS)  # type: ignore[no-untyped-call]
+        keys[k, 0], keys[k, 1] = rule_key_from_hashes(source[k], target[k], ALL_BITS)  # type: ignore[no-untyped-call]
 
 
 def averaged_uses(averages: Averages) -> Uses:
@@ -121,7 +121,7 @@ def sweeping(
         averaged = number - schedule.burn_in
         plan = SweepPlan(
             numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
-            schedule.leaving,
+            schedule.avoid_current,
         )  # fmt: skip
         state, _ = kernel.step(seed, state._replace(averages=replaced(state.averages)), plan)
         yield averaged, state, model
@@ -157,7 +157,7 @@ def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact
     parts: list[Uses] = []
 
     def begun_again(averages: Averages) -> Averages:
-        if not exact or averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
+        if not exact or averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
             return averages
         parts.append(_pair_uses(averages))
         return empty_averages(batch, room)
@@ -175,7 +175,7 @@ def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> No
     sums, same = together(exact, kept)
     typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
     typer.echo("|---|---:|---:|---:|")
-    for least, most in ((LEAST_KEPT, LEAST_SHOWN), (LEAST_SHOWN, None)):
+    for least, most in ((MIN_KEPT, MIN_EXPORTED_USES), (MIN_EXPORTED_USES, None)):
         means = ONE_USE * sums / sweeps
         chosen = (means >= least) & (means < (most or np.inf))
         share = same[chosen].sum() / sums[chosen].sum()

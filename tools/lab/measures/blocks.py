@@ -21,16 +21,16 @@ from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, write_table
-from hierogram.tools.lab.measures.sampling import SETTINGS, Chain, read_rows
+from hierogram.tools.lab.measures.sampling import SETTINGS, MeasuredChain, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
-_MOST_CORPORA = 200
+_MAX_CORPORA = 200
 _SAMPLED = 5
 """Sweeps between the states included in the means, after the first third."""
 
 
-class Means(NamedTuple):
+class ChainMeans(NamedTuple):
     """Means of a chain: `log_likelihood` natural, and each rule's share of all uses.
 
     `rules` uint64[R] ascending, `share` float64[R], which sums to 1.
@@ -41,7 +41,7 @@ class Means(NamedTuple):
     share: NDArray[np.float64]
 
 
-class Difference(NamedTuple):
+class BlockDifference(NamedTuple):
     """Results for one corpus.
 
     Blocks minus sequence in nats per pair; the distance between their rules' shares; and the distance between two
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
     same_scheme: float
 
 
-def distance(one: Means, other: Means) -> float:
+def distance(one: ChainMeans, other: ChainMeans) -> float:
     """Return the total variation distance of the rules' shares, 0 to 1."""
     both = np.union1d(one.rules, other.rules)
     shares = np.zeros((2, len(both)))
@@ -63,9 +63,9 @@ def distance(one: Means, other: Means) -> float:
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
+def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> ChainMeans:
     """Return the means of one chain over the last two thirds of its sweeps."""
-    chain = Chain(batch, corpus, blocks)
+    chain = MeasuredChain(batch, corpus, blocks)
     schedule = Schedule()
     likelihoods: list[float] = []
     keys: list[NDArray[np.uint64]] = []
@@ -80,16 +80,16 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
             counts.append(live[:, COUNT] / live[:, COUNT].sum())
     rules, where = np.unique(np.concatenate(keys), return_inverse=True)
     share = np.bincount(where, np.concatenate(counts), len(rules)) / len(counts)
-    return Means(float(np.mean(likelihoods)), rules, share)
+    return ChainMeans(float(np.mean(likelihoods)), rules, share)
 
 
-def compare(batch: Batch, corpus: Corpus, sweeps: int) -> Difference:
+def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
     """Sample one corpus by both schemes."""
     seeds = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
     sequence = [sample(batch, seed, None, sweeps) for seed in seeds[:_CHAINS]]
     blocks = [sample(batch, seed, _BLOCKS, sweeps) for seed in seeds[_CHAINS:]]
     excess = sum(means.log_likelihood for means in blocks) - sum(means.log_likelihood for means in sequence)
-    return Difference(
+    return BlockDifference(
         batch.size,
         excess / (_CHAINS * batch.size),
         float(np.mean([distance(one, other) for one in sequence for other in blocks])),
@@ -97,21 +97,21 @@ def compare(batch: Batch, corpus: Corpus, sweeps: int) -> Difference:
     )
 
 
-def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Difference]:
+def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[BlockDifference]:
     """Yield the results of each size in turn: as many corpora as the pairs allow, up to 200."""
     rows = read_rows(corpus)
     for size in sizes:
-        for first in range(0, min(_MOST_CORPORA * size, len(rows) - size + 1), size):
+        for first in range(0, min(_MAX_CORPORA * size, len(rows) - size + 1), size):
             yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, corpus, sweeps)
 
 
-def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
+def summary(found: Sequence[BlockDifference], size: int) -> dict[str, float]:
     """Return means over the corpora of a size, and standard errors of the means."""
     rows = np.array([difference for difference in found if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
     figures: dict[str, float] = {"pairs": size, "corpora": len(rows)}
-    for column, name in enumerate(Difference._fields[1:], 1):
+    for column, name in enumerate(BlockDifference._fields[1:], 1):
         figures[name] = float(means[column])
         figures[f"{name}_error"] = float(errors[column])
     return figures

@@ -15,9 +15,9 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
+from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.records import fragments_of, left_out, write_averages
+from hierogram.samplers.forests.records import left_out, list_fragments, write_averages
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
 from hierogram.tools.lab.measures.results import Corpus
@@ -57,7 +57,7 @@ def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Itera
         if averaged not in ages:
             continue
         records = write_averages(state.averages)
-        deltas = add_fragments(empty_deltas(), batch, fragments_of(records))
+        deltas = add_fragments(empty_deltas(), batch, list_fragments(records))
         means = deltas.sampled[: deltas.entries] / ONE_USE
         errors = np.sqrt(deltas.variances[: deltas.entries] / ONE_SQUARE)
         counted = float(means.sum())
@@ -77,7 +77,7 @@ def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
             parts[:] = [sum_uses(parts)]
 
     def begun_again(averages: Averages) -> Averages:
-        if averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
+        if averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
             return averages
         add(averages)
         return empty_averages(batch, room)

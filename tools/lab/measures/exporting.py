@@ -24,9 +24,9 @@ from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, measured, temporary_folder
 from hierogram.tools.lab.measures.sampling import read_rows
 
-_RULES_A_COMMIT = 100_000
-_LONGEST_SOURCE, _LONGEST_TARGET = 5, 7
-_GAPS_A_PHRASE = 2
+_RULES_PER_COMMIT = 100_000
+_MAX_SOURCE_LENGTH, _MAX_TARGET_LENGTH = 5, 7
+_GAPS_PER_PHRASE = 2
 _PLAIN = ("p_target_given_source", "p_source_given_target", "count")
 _CASES = {
     "cdec": ("cdec", _PLAIN),
@@ -133,9 +133,9 @@ def generate(url: str, corpus: Corpus) -> Figures:
     with open_store(url, create=True) as store:
         with Input(corpus.paths) as source:
             ingest(store, source)
-        for first in range(0, len(rules), _RULES_A_COMMIT):
+        for first in range(0, len(rules), _RULES_PER_COMMIT):
             made = []
-            for sides, count in rules[first : first + _RULES_A_COMMIT]:
+            for sides, count in rules[first : first + _RULES_PER_COMMIT]:
                 rule = Rule.parse(sides)
                 left, right = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
@@ -155,12 +155,12 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
     phrases = []
     for i in range(len(source)):
         reached: set[int] = set()
-        for k in range(i, min(i + _LONGEST_SOURCE, len(source))):
+        for k in range(i, min(i + _MAX_SOURCE_LENGTH, len(source))):
             reached.update(of_source.get(k, ()))
             if not reached:
                 continue
             low, high = min(reached), max(reached)
-            if high - low >= _LONGEST_TARGET:
+            if high - low >= _MAX_TARGET_LENGTH:
                 break
             if all(i <= s <= k for t in range(low, high + 1) for s in of_target.get(t, ())):
                 phrases.append((i, k, low, high))
@@ -172,7 +172,7 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
         yield f"{' '.join(left[i : k + 1])} ||| {' '.join(right[low : high + 1])}"
         whole = (i, k, low, high)
         inner = [p for p in phrases if p != whole and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
-        for a, b, c, d in draw.sample(inner, min(_GAPS_A_PHRASE, len(inner))):
+        for a, b, c, d in draw.sample(inner, min(_GAPS_PER_PHRASE, len(inner))):
             gap = ["[X,1]"]
             yield (
                 f"{' '.join(left[i:a] + gap + left[b + 1 : k + 1])} ||| "
@@ -202,7 +202,7 @@ def measure_asking(corpus: Corpus) -> Figures:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
             while (rules := store.status().rules_in_use) < corpus.rules:
-                some = range(min(_RULES_A_COMMIT, corpus.rules - rules))
+                some = range(min(_RULES_PER_COMMIT, corpus.rules - rules))
                 store.commit([(None, deltas_of(_rule(random) for _ in some))])
         figures["rules"] = rules
         engine = make_engine(parse_url(url))

@@ -11,7 +11,7 @@ from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, make_plan
 from hierogram.tools.lab.measures.results import Corpus, Figures, timed
 
 _LONGEST = 40
@@ -72,7 +72,7 @@ def measure_itg(corpus: Corpus) -> Figures:
                 if not len(here):
                     continue
                 number += 1
-                plan = plan_of(batch, number)
+                plan = make_plan(batch, number)
                 plan.sweeps[(lengths < low) | (lengths > high)] = 0
                 spent, (state, info) = timed(partial(kernel.step, corpus.seed, state, plan), time.process_time)
                 figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(here)
@@ -102,7 +102,7 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
     tracemalloc.start()
     kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
     state = kernel.init(1)
-    spent, (_, info) = timed(lambda: kernel.step(1, state, plan_of(pair, 1)), time.process_time)
+    spent, (_, info) = timed(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return {

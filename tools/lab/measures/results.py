@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.files import appearing
+from hierogram.daemon.files import atomic_write
 
 Figures = dict[str, Any]
 Value = TypeVar("Value")
@@ -156,7 +156,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]
 
 
 def _write_json(path: Path, values: Any) -> None:
-    with appearing(path.absolute()) as file:
+    with atomic_write(path.absolute()) as file:
         file.write(json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.validation import Repeats, validate
+from hierogram.daemon.text.validation import DuplicateCounter, validate
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
@@ -36,7 +36,7 @@ _READS = 2_000_000
 def read_rows(corpus: Corpus) -> list[PairRow]:
     """Return the corpus as rows of unsampled pairs, without invalid lines."""
     rows: list[PairRow] = []
-    repeats = Repeats()
+    repeats = DuplicateCounter()
     with Input(corpus.paths) as opened:
         for fields in opened.fields:
             pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
@@ -94,7 +94,7 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
     return total
 
 
-def random_read_seconds(table: RuleTable) -> float:
+def random_read_seconds(table: CountTable) -> float:
     """Return the seconds of one dependent random read from an array as large as the rule table, the lower limit."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
@@ -102,7 +102,7 @@ def random_read_seconds(table: RuleTable) -> float:
     return min(timed(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
 
 
-class Chain:
+class MeasuredChain:
     """A batch being sampled: kernel, state and scratch memory; in blocks if the batch is large enough."""
 
     def __init__(self, batch: Batch, corpus: Corpus, blocks: Blocks | None = None):
@@ -128,12 +128,12 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     batch = read_batch(corpus)
     schedule = Schedule()
     blocks = Blocks.suited_to(batch.size)
-    chain = Chain(batch, corpus, blocks)
+    chain = MeasuredChain(batch, corpus, blocks)
     before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
     evaluations: dict[int, int] = {}
     total = 0.0
-    warm = Chain(read_batch(replace(corpus, pairs=32)), corpus, blocks)
+    warm = MeasuredChain(read_batch(replace(corpus, pairs=32)), corpus, blocks)
     warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
     for number in range(1, 101):
         stages = schedule.stages(np.full(batch.size, number, np.int64))
@@ -177,7 +177,7 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
         text = " ".join(f"w{k}" for k in range(words))
         links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
         batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
-        chain = Chain(batch, corpus)
+        chain = MeasuredChain(batch, corpus)
         every = np.full(1, EVERY_LEVEL, np.int16)
         chain.sweep(1, every)
         sweeps = [chain.sweep(2 + k, every) for k in range(10)]
@@ -196,10 +196,10 @@ _FIRST_PAIRS = 100
 _FIRST_SWEEP = """
 import time
 started = time.perf_counter()
-from hierogram.daemon.memory import collect_seldom
-collect_seldom()
+from hierogram.daemon.memory import relax_gc
+relax_gc()
 import numpy as np
-from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import Chain, read_batch

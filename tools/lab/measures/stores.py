@@ -24,8 +24,8 @@ _INGEST_ROUNDS = 3
 _ABSORBED = 1_000
 _ABSORB_ROUNDS = 5
 _WARMING = 100
-_PAIRS_A_CHUNK = 5_000
-_SECONDS_A_LIKELIHOOD = 60.0
+_PAIRS_PER_CHUNK = 5_000
+_SECONDS_PER_LIKELIHOOD = 60.0
 """As often as the daemon computes the likelihood, whose time is proportional to the store."""
 
 
@@ -116,8 +116,8 @@ def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
 
 def _store_pairs(store: Store, pairs: NewPairs) -> None:
     batch = store.begin_ingest("bench", "bench", "memory")
-    for first in range(0, len(pairs), _PAIRS_A_CHUNK):
-        store.add_pairs(batch, pairs.at(range(len(pairs))[first : first + _PAIRS_A_CHUNK]))
+    for first in range(0, len(pairs), _PAIRS_PER_CHUNK):
+        store.add_pairs(batch, pairs.at(range(len(pairs))[first : first + _PAIRS_PER_CHUNK]))
     store.finish_ingest(batch)
 
 
@@ -171,10 +171,10 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
     """Yield a store of n pairs, each with a derivation after one sweep of the first stage, and its learner."""
     with open_store(url, create=True) as store:
-        for first in range(0, size, _PAIRS_A_CHUNK * 4):
-            _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
-        with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)) as learner:
-            while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
+        for first in range(0, size, _PAIRS_PER_CHUNK * 4):
+            _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_PER_CHUNK * 4, size)))
+        with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_PER_LIKELIHOOD)) as learner:
+            while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_PER_CHUNK):
                 batch = learner.open(rows)
                 learner.sweep(batch, batch.sweeps + 1)
             yield store, learner

@@ -19,11 +19,11 @@ from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import open_grammar, write_grammar
 from hierogram.tools.translation.language_models.files import make, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.opening import TranslationResources
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.translating import Translator
 
-_PAIRS_A_BITEXT = 1_000
+_PAIRS_PER_BITEXT = 1_000
 _WORDS = 20
 _SENTENCES = 100
 _ORDERS = (3, 5)
@@ -60,7 +60,7 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
     """Return the pairs as bitexts, and the words of both sides by number."""
     source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
     target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
-    parts = (rows[k : k + _PAIRS_A_BITEXT] for k in range(0, len(rows), _PAIRS_A_BITEXT))
+    parts = (rows[k : k + _PAIRS_PER_BITEXT] for k in range(0, len(rows), _PAIRS_PER_BITEXT))
     return [to_bitext(part, source, target) for part in parts], source, target
 
 
@@ -95,8 +95,8 @@ def measure_translating(corpus: Corpus) -> Figures:
         }
         sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
         for order, model in opened.items():
-            equipment = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
-            weighing, translator = timed(partial(equipment.translator, grammar))
+            resources = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
+            weighing, translator = timed(partial(resources.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
             figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
             figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)

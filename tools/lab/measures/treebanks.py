@@ -9,8 +9,13 @@ import numpy as np
 from hierogram.daemon.learning.kinds.kind import TrialOptions
 from hierogram.daemon.learning.kinds.trees import TreeChain, TreeTrial, load_trees
 from hierogram.daemon.text.treebanks.reading import read_trees
-from hierogram.daemon.text.treebanks.transformations import Transformations, cleaned, transformed, vocabulary_of
-from hierogram.daemon.text.treebanks.trees import Tree, read_tree, words_of
+from hierogram.daemon.text.treebanks.transformations import (
+    Transformations,
+    clean_tree,
+    find_known_words,
+    transform_tree,
+)
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
@@ -66,7 +71,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
     parser = Parser(grammar, Transformations().root, 0, seed)
-    sentences = [words_of(read_tree(text)) for text in trees]
+    sentences = [list_words(read_tree(text)) for text in trees]
     chosen = [words for words in sentences if _SHORTEST <= len(words) <= _LONGEST][:_SENTENCES]
     rules = sum(map(len, grammar.rules))
     figures: Figures = {"sentences": len(chosen), "fragments": len(fragments), "chart_rules": rules}
@@ -84,9 +89,9 @@ def measure_trees(corpus: Corpus) -> Figures:
     overall.
     """
     how = Transformations()
-    clean = [cleaned(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
-    vocabulary = vocabulary_of(map(words_of, clean), how.rare)
-    texts = [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
+    clean = [clean_tree(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
+    vocabulary = find_known_words(map(list_words, clean), how.rare)
+    texts = [str(transform_tree(vocabulary.in_tree(tree), how)) for tree in clean]
     figures: Figures = {"trees": len(texts)}
     for base in BASES:
         loaded = load_trees(texts, range(1, len(texts) + 1))

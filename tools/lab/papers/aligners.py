@@ -22,16 +22,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hierogram.daemon.cli.common import note, plural, print_table
+from hierogram.daemon.cli.common import plural, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import Aligned, align_sides, options_for
+from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.evaluation import read_links
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import Links
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import Side, read_side
-from hierogram.samplers.alignment.models.registry import every_model
+from hierogram.samplers.alignment.models.registry import list_models
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
@@ -42,8 +42,8 @@ from hierogram.tools.lab.papers.translations import (
     START,
     Experiment,
     ExperimentOptions,
-    Made,
-    System,
+    GrammarFile,
+    TranslationSystem,
     begin,
     learned_store,
     timed_translations,
@@ -51,7 +51,7 @@ from hierogram.tools.lab.papers.translations import (
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
-ALIGNERS = ("bhmm", "bhmm-z", *(name for name in every_model() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
+ALIGNERS = ("bhmm", "bhmm-z", *(name for name in list_models() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
 """The paper's models first; numbers of links are relative to those of the first."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
@@ -97,7 +97,7 @@ def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, S
     if aligner in (EFLOMAL, FAST_ALIGN):
         (run_eflomal if aligner == EFLOMAL else run_fast_align)(*files, forward, backward)
         return read_directions(sides, forward, backward)
-    options = options_for(Request(model=aligner), len(sides[0].offset) - 1)
+    options = corpus_options(AlignOptions(model=aligner), len(sides[0].offset) - 1)
     return align_sides(*sides, options, threads=1)[0]
 
 
@@ -129,21 +129,21 @@ class _Figure:
             BOTH: symmetrize(GDFA, of_target, of_source, *offsets),
         }
         for way, links in found.items():
-            write_lines(paths[way], Aligned(links, np.zeros(len(links.source), np.float32)).lines())
-        note(f"{aligner}: {plural(len(found[BOTH].source), 'link')} in {spent:.0f} s")
+            write_lines(paths[way], AlignedCorpus(links, np.zeros(len(links.source), np.float32)).lines())
+        print_note(f"{aligner}: {plural(len(found[BOTH].source), 'link')} in {spent:.0f} s")
         return spent
 
     def _row(self, aligner: str, way: str, path: Path, seconds: float) -> LinksRow:
         folder = self._wanted.work / f"{aligner}-{way}"
         folder.mkdir(exist_ok=True)
-        system, grammar = System(f"{aligner}, {way}", START, heuristic=True), folder / "hiero.cdec"
+        system, grammar = TranslationSystem(f"{aligner}, {way}", START, heuristic=True), folder / "hiero.cdec"
 
         def extract() -> list[int]:
             files = [*map(str, self._files), str(path)]
             return self._experiment.write(system, learned_store(folder, START, files, self._wanted.threads), grammar)
 
         by_scope = self._kept.find(f"{system.name}: rules by scope", extract, grammar)
-        made = Made(system, grammar, by_scope, 0.0)
+        made = GrammarFile(system, grammar, by_scope, 0.0)
         bleu = {
             name: [
                 self._kept.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
@@ -154,13 +154,13 @@ class _Figure:
         links = sum(map(len, read_links(str(path))))
         return LinksRow(aligner, way, links, by_scope[0], sum(by_scope[: self._wanted.max_scope + 1]), seconds, bleu)
 
-    def _bleu(self, made: Made, scope: int, seed: int) -> float:
+    def _bleu(self, made: GrammarFile, scope: int, seed: int) -> float:
         """Tune with the rules of a scope, translate, and score."""
         wanted, experiment = self._wanted, self._experiment
         options = TranslateOptions(pops=wanted.pops, max_scope=scope, min_count=0.0)
-        equipment = experiment.equip(options)
-        weights, _ = experiment.tuned(equipment, made, wanted.iterations, seed)
-        translator = equipment.translator(equipment.grammar(str(made.file)), weights)
+        resources = experiment.equip(options)
+        weights, _ = experiment.tuned(resources, made, wanted.iterations, seed)
+        translator = resources.translator(resources.grammar(str(made.file)), weights)
         lines, _ = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
         [found] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
         return found.scores[0].score

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
-from hierogram.samplers.alignment.chain import UNLINKED, Chain, jump_share
+from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, jump_share
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.registry import options_for
 from hierogram.samplers.alignment.models.sampler import build, chain_seed
@@ -38,7 +38,7 @@ def _rising(start: float, steps: NDArray[np.generic]) -> float:
     )
 
 
-def log_likelihood(chain: Chain, options: AlignerOptions, emitted_words: int) -> float:
+def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_words: int) -> float:
     """Return the natural log of the joint probability of links and words under `bhmm`."""
     rows = chain.pairs.rows
     jumps = chain.jumps[:-1]

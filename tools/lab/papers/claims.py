@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from hierogram.daemon.cli.common import note
+from hierogram.daemon.cli.common import print_note
 from hierogram.tools.lab.measures.results import ResultCache
 
 Rows = list[dict[str, str]]
@@ -327,7 +327,7 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
-def _ran(program: str, *arguments: str) -> tuple[str, float]:
+def _run_program(program: str, *arguments: str) -> tuple[str, float]:
     """Run a module of the package, and return its output and processor seconds."""
     begun = _processor()
     command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
@@ -360,7 +360,7 @@ def prepare(data: Inputs) -> None:
         if not Path(data.path(name)).exists():
             for command in commands:
                 known = {"links", "links.gdfa", "few.trees", "trees.fragments"}
-                _ran("daemon.main", *(data.path(part) if part in known else part for part in command))
+                _run_program("daemon.main", *(data.path(part) if part in known else part for part in command))
 
 
 def main(
@@ -388,9 +388,9 @@ def main(
         if only not in experiment.program:
             continue
         arguments = experiment.arguments(data)
-        run: Callable[[], tuple[str, float]] = partial(_ran, f"tools.{experiment.program}", *arguments)
+        run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.{experiment.program}", *arguments)
         said, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
-        note(f"{experiment.program}: {seconds:.0f} s of processor time")
+        print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, said):
             failed += not finding.holds
             print(finding.where, finding.claim, "yes" if finding.holds else "NO", finding.figures, sep="\t", flush=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import open_store
-from hierogram.tools.scores.learned import Learned, rows_of
+from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
 from hierogram.tools.scores.scoring import EXACT_WORD_PAIRS, Scorer
 
 
@@ -28,9 +28,9 @@ def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArra
     found: list[tuple[float, float]] = []
     seconds = np.zeros(2)
     with open_store(database) as store, progress("score", "pairs") as shown:
-        learned = Learned(store, lambda *_: None)
+        learned = LearnedCounts(store, lambda *_: None)
         cut, whole = Scorer(learned, exact=exact), Scorer(learned, exact=largest)
-        for row in rows_of(store):
+        for row in iterate_rows(store):
             if not exact < len(row.source.split(" ")) * len(row.target.split(" ")) <= largest:
                 continue
             times = [time.process_time()]

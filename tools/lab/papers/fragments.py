@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from hierogram.daemon.cli.common import print_table
-from hierogram.daemon.text.treebanks.trees import Tree, preorder, words_of
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder
 from hierogram.tools.lab.measures.results import drawn
 from hierogram.tools.treebanks.grammars import read_grammar
 
@@ -64,14 +64,14 @@ def size_of(fragment: Tree) -> Size:
         below = [heights[id(child)] for child in node.children if isinstance(child, Tree)]
         heights[id(node)] = 1 + max(below, default=0) if node.children else 0
     frontiers = sum(not node.children for node in nodes)
-    return Size(heights[id(fragment)], len(nodes), len(words_of(fragment)), frontiers)
+    return Size(heights[id(fragment)], len(nodes), len(list_words(fragment)), frontiers)
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
     """Return the most frequent fragments of each root label; `lexical`: with words, and no auxiliary among them."""
 
     def suits(fragment: Tree) -> bool:
-        words = words_of(fragment)
+        words = list_words(fragment)
         return not lexical or (words != [] and not {word.lower() for word in words} & AUXILIARIES)
 
     found = {label: [one for one in fragments if one[0].label == label and suits(one[0])] for label in labels}

@@ -16,7 +16,7 @@ import typer
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import Counted
+from hierogram.daemon.exports.options import CountKind
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
@@ -31,8 +31,8 @@ from hierogram.tools.lab.measures.results import timed
 from hierogram.tools.lab.papers.translations import (
     Experiment,
     ExperimentOptions,
-    Made,
-    System,
+    GrammarFile,
+    TranslationSystem,
     begin,
     timed_translations,
 )
@@ -56,9 +56,9 @@ class PhraseOptions(ExperimentOptions):
         return {name: value for name, value in super().of_results().items() if name != "phrases"}
 
 
-def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> Made:
+def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> GrammarFile:
     """Return the grammar of a store with phrases of up to `phrase` words, learning it if necessary."""
-    system = System(f"phrases of {phrase}", f"itg-{phrase}", Counted.MEANS, features=None)
+    system = TranslationSystem(f"phrases of {phrase}", f"itg-{phrase}", CountKind.MEANS, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
     def make() -> list[Any]:
@@ -73,19 +73,19 @@ def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> Made:
                 seconds, _ = timed(lambda: learn(store, sweeps=wanted.sweeps, options=options), time.process_time)
         return [experiment.write(system, url, path), seconds]
 
-    return Made(system, path, *experiment.kept.find(f"{system.name}: rules by scope, seconds", make, path))
+    return GrammarFile(system, path, *experiment.kept.find(f"{system.name}: rules by scope, seconds", make, path))
 
 
-def translate(experiment: Experiment, one: Made, wanted: PhraseOptions) -> float:
+def translate(experiment: Experiment, one: GrammarFile, wanted: PhraseOptions) -> float:
     """Translate the test sentences with a grammar and its own tuned weights; return seconds per sentence."""
 
     def make() -> float:
         options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope)
-        equipment = experiment.equip(options)
-        weights, _ = experiment.tuned(equipment, one, wanted.iterations)
-        equipment = replace(equipment, weights=weights)
+        resources = experiment.equip(options)
+        weights, _ = experiment.tuned(resources, one, wanted.iterations)
+        resources = replace(resources, weights=weights)
         lines, seconds = timed_translations(
-            equipment.translator(equipment.grammar(str(one.file)), weights), experiment.parts.test.sources, 1
+            resources.translator(resources.grammar(str(one.file)), weights), experiment.parts.test.sources, 1
         )
         write_lines(one.output, lines)
         return seconds

@@ -30,7 +30,7 @@ from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.lab.papers.pruning.pairs import words_of_pair
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer
 
 OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS = (
@@ -45,7 +45,7 @@ OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS =
     "a fifth of the words replaced",
 )
 TOGETHER = "all but the last two"
-_FEWEST_WORDS = 4
+_MIN_WORDS = 4
 _NEGATIONS = frozenset(["not", "n't", "never", "don't", "doesn't", "didn't", "can't", "won't", "isn't"])
 _VERBS = frozenset(["is", "are", "was", "were", "do", "does", "did", "can", "will", "would", "have", "has", "had"])
 _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "»", "...", "[", "]", "1", "x", "@")
@@ -101,7 +101,7 @@ def _changed(
     """Return the corrupted target; unchanged if other pairs are needed for it; None if it is impossible."""
     words = list(target)
     if way == CUT:
-        return words[: max(1, len(words) // 3)] if len(words) >= _FEWEST_WORDS else None
+        return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
     if way == COPIED:
         return list(source)
     if way == JUNK:
@@ -159,7 +159,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
     """Return the doubt of each score about each of the first pairs."""
     with open_store(url) as store:
-        scorer = Scorer(Learned(store, lambda *_: None))
+        scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)
         scores = []
         with progress("score", "pairs") as shown:

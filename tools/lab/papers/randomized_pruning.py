@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
-from hierogram.samplers.charts.hypergraph import score, total_of
+from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
 from hierogram.tools.lab.measures.results import drawn, write_table
@@ -82,8 +82,8 @@ _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
 """Numbers of masks, the same for every pair, at the points of Figure 4 d."""
-_MOST_STEPS = 2_000
-_MOST_KNOWN = 100
+_MAX_STEPS = 2_000
+_MAX_KNOWN = 100
 """Consecutive masks with known charts after which the search for new ones ends."""
 _NEAR = 0.08
 """Maximum relative difference of the sizes of pairs of about one size."""
@@ -146,8 +146,8 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     seconds: list[float] = []
     while not work or (
         (first + sum(work) < edges / 2 or len(work) < _COUNTS[-1])
-        and any(work[-_MOST_KNOWN:])
-        and len(work) < _MOST_STEPS
+        and any(work[-_MAX_KNOWN:])
+        and len(work) < _MAX_STEPS
     ):
         begun = time.process_time()
         state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
@@ -196,7 +196,7 @@ def _tictactoe(
         some = task._replace(kept=kept_bispans(merit, ratio))
         bitext = builder.build(some)
         features = np.zeros(len(exact))
-        if total_of(bitext.graph) > 0:
+        if total_weight(bitext.graph) > 0:
             expected = score(bitext.graph).expected
             words = expected_emissions(bitext, expected, some)
             uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))

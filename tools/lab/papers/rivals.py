@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.cli.common import plural, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.options import SMOOTHING, Counted
+from hierogram.daemon.exports.options import SMOOTHING, CountKind
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.storage.options import Option
 from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
@@ -29,9 +29,9 @@ from hierogram.tools.lab.papers.translations import (
     SAMPLES,
     Experiment,
     ExperimentOptions,
-    Made,
+    GrammarFile,
     Split,
-    System,
+    TranslationSystem,
     aligned,
     begin,
     timed_translations,
@@ -115,18 +115,21 @@ class RivalTable:
         self._found: dict[str, NDArray[np.float64]] = {}
         self._rules_of_first = 0
 
-    def rivals(self) -> Sequence[Sequence[System]]:
+    def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
         """Return the grammars of each row: one, or one of each chain. Hiero with all features is first."""
         chains = range(1, self.wanted.chains + 1)
-        hiero = System(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
-        default = System(TRANSLATION, DEFAULT, Counted.TRANSLATION, features=None)
+        hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
+        default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
         rules, ours = (self._rules(self._experiment.made(system, self._bitext)) for system in (hiero, default))
         rows = [
             [hiero],
             [replace(default, chain=chain) for chain in chains],
-            [System(MEANS, DEFAULT, chain=chain) for chain in chains],
-            [System(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain) for chain in chains],
-            [System(HIERO, DEFAULT, heuristic=True)],
+            [TranslationSystem(MEANS, DEFAULT, chain=chain) for chain in chains],
+            [
+                TranslationSystem(f"{MEANS}, {ALL}", DEFAULT, features=None, smoothing=SMOOTHING, chain=chain)
+                for chain in chains
+            ],
+            [TranslationSystem(HIERO, DEFAULT, heuristic=True)],
             *(
                 [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
                 for said, by, number in (
@@ -136,14 +139,14 @@ class RivalTable:
                     ("best tenth by", MASS, rules // _TENTH),
                 )
             ),
-            [System(AVERAGED, SAMPLES)],
-            [System(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
+            [TranslationSystem(AVERAGED, SAMPLES)],
+            [TranslationSystem(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
         only, names = self.wanted.only, {row[0].name for row in rows}
         wanted = {name for part in only for name in ({part} & names or names) if part in name}
         return [row for row in rows if not only or row[0] == hiero or row[0].name in wanted]
 
-    def row(self, systems: Sequence[System]) -> RivalRow:
+    def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
         """Return the row of a grammar, over its chains."""
         made = [self._experiment.made(system, self._bitext) for system in systems]
         found = [self._figures(one) for one in made]
@@ -184,26 +187,26 @@ class RivalTable:
 
         return [replace(row, p=p(row.name, rows[0].name), p_of_means=p(row.name, MEANS)) for row in rows]
 
-    def _rules(self, made: Made) -> int:
+    def _rules(self, made: GrammarFile) -> int:
         return sum(made.by_scope[: self.wanted.max_scope + 1])
 
-    def _figures(self, made: Made) -> dict[str, float]:
+    def _figures(self, made: GrammarFile) -> dict[str, float]:
         """Translate with a grammar and its own tuned weights, and return its figures."""
-        wanted, equipment = self.wanted, self._equipment
+        wanted, resources = self.wanted, self._equipment
 
         def find() -> dict[str, float]:
-            grammar = equipment.grammar(str(made.file))
+            grammar = resources.grammar(str(made.file))
 
             def scores(weights: dict[str, float]) -> tuple[float, float, float]:
                 """Return BLEU, chrF and seconds per sentence."""
-                translator = equipment.translator(grammar, weights)
+                translator = resources.translator(grammar, weights)
                 lines, seconds = timed_translations(translator, self._experiment.parts.test.sources, wanted.threads)
                 write_lines(made.output, lines)
                 options = EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none")
                 bleu, chrf = self._experiment.evaluated([("translation", lines)], options)
                 return bleu.scores[0].score, chrf.scores[0].score, seconds
 
-            untuned, _, _ = scores(equipment.weights)
+            untuned, _, _ = scores(resources.weights)
             once_file = wanted.work / "once.toml"
             found = []
             won = 0
@@ -214,7 +217,7 @@ class RivalTable:
                 once = by_once[0]
                 found += [by_once] * (not wanted.seeds)
             for seed in range(wanted.seeds or int(once is None), 0, -1):
-                weights, start_won = self._experiment.tuned(equipment, made, wanted.iterations, seed)
+                weights, start_won = self._experiment.tuned(resources, made, wanted.iterations, seed)
                 won += start_won
                 found.append(scores(weights))
             write_weights(made.file.with_suffix(".toml"), weights)

@@ -41,7 +41,7 @@ _DEFAULT = TrialOptions(threads=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SamplerSetup:
     """A way to sample: a model, a schedule, how chains run, and the maximum number of sweeps.
 
     Sweeps before `counted_from` (at another temperature than 1) do not count as reaching a goal.
@@ -68,7 +68,7 @@ class Point(NamedTuple):
     log_likelihood: float
 
 
-def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
+def run(batch: Batch, ways: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
     """Yield the points of every way with every seed; seed by seed, so that other load affects all alike.
 
     Kernels are compiled, or loaded, before the clock starts.
@@ -88,7 +88,7 @@ def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) ->
                 print(said, file=sys.stderr, flush=True)
 
 
-def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iterator[Point]:
+def _chain(batch: Batch, model: Model, way: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
     trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed), way.resample)
     seconds = 0.0
     yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
@@ -162,21 +162,21 @@ _STRENGTH = 100.0
 
 FIGURES = {
     "figure-5": (
-        Way("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
-        Way("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT, resample=propose_pairs),
+        SamplerSetup("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        SamplerSetup("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT, resample=propose_pairs),
     ),
     "figure-6": (
-        Way("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
-        Way("without density factor", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, density=False)),
+        SamplerSetup("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
+        SamplerSetup("without density factor", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, density=False)),
     ),
     "stratified": (
-        Way("stratified", Schedule(), how=_EXACT),
-        Way("every level from the first sweep", _EVERY, how=_EXACT),
+        SamplerSetup("stratified", Schedule(), how=_EXACT),
+        SamplerSetup("every level from the first sweep", _EVERY, how=_EXACT),
     ),
     "processes": (
-        Way("Pitman-Yor, by length", Schedule(), how=_EXACT),
-        Way("Dirichlet, by length (d = 0)", Schedule(), how=_EXACT, discount=0.0),
-        Way("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
+        SamplerSetup("Pitman-Yor, by length", Schedule(), how=_EXACT),
+        SamplerSetup("Dirichlet, by length (d = 0)", Schedule(), how=_EXACT, discount=0.0),
+        SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
 """Ways drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood.

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import BitextFile, Corpus
 from hierogram.tools.lab.measures.sampling import read_batch
-from hierogram.tools.lab.papers.sampling import Point, Way, curves_of, draw, reached, run, write_table
+from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, curves_of, draw, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
@@ -29,25 +29,25 @@ _RISING = Schedule(1, 13)
 _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
 
-def ways(threads: int, most: int) -> dict[str, Way]:
+def ways(threads: int, most: int) -> dict[str, SamplerSetup]:
     """Return the candidates by short names; all except the paper's make up to `most` sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
     return {
-        "paper": Way(PAPER, Schedule(), how=cut),
-        "rising": Way("one sweep a level, 13 levels", _RISING, how=cut, most=most),
-        "cut": Way("every level, all cut", _EVERY, how=cut, most=most),
-        "random": Way("every level, random cuts", _EVERY, how=coins, most=most),
-        "drawn": Way(
+        "paper": SamplerSetup(PAPER, Schedule(), how=cut),
+        "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, how=cut, most=most),
+        "cut": SamplerSetup("every level, all cut", _EVERY, how=cut, most=most),
+        "random": SamplerSetup("every level, random cuts", _EVERY, how=coins, most=most),
+        "drawn": SamplerSetup(
             f"quick, draws that do not leave: {_RISES}",
-            replace(quick, leaving=False),
+            replace(quick, avoid_current=False),
             how=coins,
             most=most,
             counted_from=quick.sweeps,
         ),
-        "quick": Way(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
-        "stratified": Way(
+        "quick": SamplerSetup(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
+        "stratified": SamplerSetup(
             f"stratified: two levels a sweep, {_RISES}",
             stratified_schedule(),
             how=cut,

@@ -23,25 +23,25 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import Aligned, align
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, links_of, read_gold
+from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks, parse_links, read_gold
 from hierogram.daemon.learning.alignment.evaluation import evaluate as evaluate_links
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.alignment.options import GDFA
-from hierogram.samplers.grammar.numbers import LONGEST_ITG_PHRASE
+from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, make_base
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, make_plan
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, drawn, write_table
-from hierogram.tools.lab.papers.translations import Experiment, Split, System, split
+from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions
 
 _MAX_SCOPE = 2
@@ -58,7 +58,7 @@ def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int)
     experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
     made = []
     for name, path in links.items():
-        system = System(name, name.replace(" ", "-").replace("=", "-"))
+        system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
         made.append(experiment.made(system, [*parts.files, str(path)]))
     options = TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
     experiment.translated(made, options, _ITERATIONS)
@@ -75,7 +75,7 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 
 
 @dataclass(frozen=True, slots=True)
-class ItgChain:
+class ItgVariant:
     """A row of Table 1: a sampler, the parameter a of its slices, and a start.
 
     `START` as a sampler makes no sweep. `words`: whether it emits only words in a model with phrases.
@@ -95,24 +95,24 @@ class ItgChain:
 
 START = "start"
 CHAINS = (
-    ItgChain(START, 1.0, LEFT_BRANCHING),
-    ItgChain(START, 1.0, MODEL1),
-    ItgChain(START, 1.0, LINKS),
-    ItgChain(GIBBS, 1.0, LEFT_BRANCHING),
-    ItgChain(GIBBS, 1.0, MODEL1),
-    ItgChain(GIBBS, 1.0, LINKS),
-    ItgChain(SLICE, 0.25, MODEL1),
-    ItgChain(SLICE, 0.15, LEFT_BRANCHING),
-    ItgChain(SLICE, 0.15, MODEL1),
-    ItgChain(SLICE, 0.15, LINKS),
-    ItgChain(SLICE, 0.10, MODEL1),
-    ItgChain(FLAT, 0.25, MODEL1),
-    ItgChain(FLAT, 0.15, LEFT_BRANCHING),
-    ItgChain(FLAT, 0.15, MODEL1),
-    ItgChain(FLAT, 0.15, LINKS),
-    ItgChain(FLAT, 0.10, MODEL1),
-    ItgChain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
-    ItgChain(EXHAUSTIVE, 1.0, MODEL1),
+    ItgVariant(START, 1.0, LEFT_BRANCHING),
+    ItgVariant(START, 1.0, MODEL1),
+    ItgVariant(START, 1.0, LINKS),
+    ItgVariant(GIBBS, 1.0, LEFT_BRANCHING),
+    ItgVariant(GIBBS, 1.0, MODEL1),
+    ItgVariant(GIBBS, 1.0, LINKS),
+    ItgVariant(SLICE, 0.25, MODEL1),
+    ItgVariant(SLICE, 0.15, LEFT_BRANCHING),
+    ItgVariant(SLICE, 0.15, MODEL1),
+    ItgVariant(SLICE, 0.15, LINKS),
+    ItgVariant(SLICE, 0.10, MODEL1),
+    ItgVariant(FLAT, 0.25, MODEL1),
+    ItgVariant(FLAT, 0.15, LEFT_BRANCHING),
+    ItgVariant(FLAT, 0.15, MODEL1),
+    ItgVariant(FLAT, 0.15, LINKS),
+    ItgVariant(FLAT, 0.10, MODEL1),
+    ItgVariant(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
+    ItgVariant(EXHAUSTIVE, 1.0, MODEL1),
 )
 """The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
 _OF_PHRASES = [chain for chain in CHAINS if chain.shape in (0.15, 1.0)]
@@ -135,7 +135,7 @@ class SliceOptions:
         float, Option("Omit slices of a smaller a, which take longest.", min=0, flags=("--least-a",))
     ] = 0.0
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 1
-    phrases: Annotated[int, Option("Maximum words on each side of a phrase.", min=1, max=LONGEST_ITG_PHRASE)] = 1
+    phrases: Annotated[int, Option("Maximum words on each side of a phrase.", min=1, max=MAX_ITG_PHRASE_LENGTH)] = 1
     gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
     test: Annotated[int, Option("Number of test sentences; 0 omits BLEU.", min=0)] = 0
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 200
@@ -151,7 +151,7 @@ class SliceOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Bitext:
+class SampledBitext:
     """Pairs to sample.
 
     The pairs also with emissions of words only; their Model 1; links of the default aligner, reduced to one per word
@@ -164,7 +164,7 @@ class Bitext:
     batch: ItgBatch
     of_words: ItgBatch
     model1: Model1
-    aligned: Aligned
+    aligned: AlignedCorpus
     links: NDArray[np.int32]
     gold: list[GoldLinks]
 
@@ -177,7 +177,7 @@ class Run:
     and the error rate if there are manual links.
     """
 
-    chain: ItgChain
+    chain: ItgVariant
     seed: int
     seconds: list[float]
     log_likelihood: list[float]
@@ -185,7 +185,7 @@ class Run:
     aer: float | None
 
 
-def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> Bitext:
+def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> SampledBitext:
     """Return the first pairs of up to `LONGEST` words on each side; all pairs with manual links. `phrases` is the
     phrase length.
     """
@@ -198,14 +198,14 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
     batch, of_words = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
-    aligned = align(*sentences, Request(symmetrization=GDFA))
+    aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
     found = aligned.links
     links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
     manual = read_gold(str(gold))[:pairs] if gold is not None else []
-    return Bitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
+    return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
 
 
-def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgState]:
+def begin(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
     """Return a chain before its first sweep."""
     settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
     method = SLICE if chain.sampler == START else chain.sampler
@@ -219,7 +219,9 @@ def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgSta
     return kernel, state
 
 
-def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
+def sample(
+    bitext: SampledBitext, chain: ItgVariant, seed: int, sweeps: int, links: Path | None = None
+) -> dict[str, Any]:
     """Run one chain over all pairs; return a `Run` as plain values, and write the last sample's links to a file."""
     kernel, state = begin(bitext, chain, seed)
     sums = empty_links(bitext.batch)
@@ -227,7 +229,7 @@ def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path 
     proposed = accepted = 0
     for sweep in range(1, sweeps + 1):
         started = time.process_time()
-        state, info = kernel.step(seed, state, plan_of(bitext.batch, sweep))
+        state, info = kernel.step(seed, state, make_plan(bitext.batch, sweep))
         seconds.append(seconds[-1] + time.process_time() - started)
         likelihood.append(kernel.log_likelihood(state))
         proposed, accepted = proposed + info.proposed, accepted + info.accepted
@@ -240,7 +242,7 @@ def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path 
     aer = None
     if bitext.gold:
         found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
-        pairs = [links_of(line) for line in found]
+        pairs = [parse_links(line) for line in found]
         aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
     return {
         "seconds": [round(value, 4) for value in seconds],
@@ -250,9 +252,9 @@ def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path 
     }
 
 
-def _aligned(bitext: Bitext, sums: LinkSums, implied: bool) -> Aligned:
+def _aligned(bitext: SampledBitext, sums: LinkSums, implied: bool) -> AlignedCorpus:
     samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
-    return Aligned(*decode_links(samples, bitext.source, bitext.target, implied=implied))
+    return AlignedCorpus(*decode_links(samples, bitext.source, bitext.target, implied=implied))
 
 
 def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
@@ -329,7 +331,7 @@ def main(
     print("\n".join(rows_of(runs, bleu)))
 
 
-def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
+def _sample_all(bitext: SampledBitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
     kept = ResultCache(wanted.work / "found.json")
     # Sampling a pair of one word first excludes compilation from the times.
@@ -354,7 +356,7 @@ def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[s
     return runs, links
 
 
-def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
+def _translate_all(bitext: SampledBitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
     """Return BLEU of the grammars from links, those of the default aligner first; as text, by their names."""
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):

@@ -28,7 +28,7 @@ from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.options import Option
 from hierogram.storage.records import MAX_BPE_MERGES
 from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, drawn
@@ -40,7 +40,7 @@ _NGRAM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class TextWay:
+class TextSetup:
     """A way to learn and to translate.
 
     Options of the decoder, order of the language model, and number of subword joins for each side (0: whole words,
@@ -57,10 +57,10 @@ WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
 on both sides; subwords on sides with rich morphology.
 """
 WAYS = {
-    WORDS: TextWay({}),
-    FITTED: TextWay({"alike": 0.75, "small": True}),
-    PARTS: TextWay({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
-    CHOSEN: TextWay({}, joins=(None, None)),
+    WORDS: TextSetup({}),
+    FITTED: TextSetup({"alike": 0.75, "small": True}),
+    PARTS: TextSetup({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
+    CHOSEN: TextSetup({}, joins=(None, None)),
 }
 
 
@@ -189,7 +189,7 @@ class _Learned:
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return the source texts as words separated by spaces."""
-        return [*map(pipeline_of(self._store.settings()).to_words().source.tokens, sources)]
+        return [*map(make_pipeline(self._store.settings()).to_words().source.tokens, sources)]
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
         """Write translations and references to the cell's folder."""

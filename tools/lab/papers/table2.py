@@ -16,7 +16,7 @@ import typer
 
 from hierogram.daemon.cli.common import plural, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.options import Counted
+from hierogram.daemon.exports.options import CountKind
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import drawn
@@ -30,7 +30,7 @@ from hierogram.tools.lab.papers.translations import (
     START,
     ExperimentOptions,
     Split,
-    System,
+    TranslationSystem,
     aligned,
     begin,
 )
@@ -40,18 +40,18 @@ ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
 """The paper's other processes: a Dirichlet process for each length [CFGŠ14 §5.4.2], and one for all rules (§4.1)."""
 SYSTEMS = (
-    System(HIERO, PAIRS, heuristic=True),
-    System("no singletons", PAIRS, heuristic=True, singletons=False),
-    System(ZEROTH, START, Counted.DRAWN),
-    System(HUNDREDTH, PITMAN_YOR, Counted.DRAWN),
-    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, Counted.DRAWN, hiero=True),
-    System(AVERAGED, SAMPLES),
-    System(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
-    System(MEANS, PITMAN_YOR),
-    System(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, Counted.DRAWN),
-    System(f"{MEANS}, {BY_LENGTH}", DIRICHLETS),
-    System(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, Counted.DRAWN),
-    System(f"{MEANS}, {LENGTH_FREE}", DIRICHLET),
+    TranslationSystem(HIERO, PAIRS, heuristic=True),
+    TranslationSystem("no singletons", PAIRS, heuristic=True, singletons=False),
+    TranslationSystem(ZEROTH, START, CountKind.DRAWN),
+    TranslationSystem(HUNDREDTH, PITMAN_YOR, CountKind.DRAWN),
+    TranslationSystem(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, CountKind.DRAWN, hiero=True),
+    TranslationSystem(AVERAGED, SAMPLES),
+    TranslationSystem(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
+    TranslationSystem(MEANS, PITMAN_YOR),
+    TranslationSystem(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, CountKind.DRAWN),
+    TranslationSystem(f"{MEANS}, {BY_LENGTH}", DIRICHLETS),
+    TranslationSystem(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, CountKind.DRAWN),
+    TranslationSystem(f"{MEANS}, {LENGTH_FREE}", DIRICHLET),
 )
 
 

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from hierogram.daemon.cli.common import note, plural
-from hierogram.daemon.compressing import written
+from hierogram.daemon.cli.common import plural, print_note
+from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.options import MIN_EXPECTED, Counted, ExportOptions
+from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind, ExportOptions
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
@@ -42,8 +42,8 @@ from hierogram.tools.lab.measures.results import ResultCache, check_settings, ti
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
 from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.opening import TranslationResources, equip
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import TranslationResources, load_resources
 from hierogram.tools.translation.translating import Translator
 from hierogram.tools.translation.tuning.evaluation import MetricScores, SystemScore, evaluate
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
@@ -71,7 +71,7 @@ _BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "fi
 
 def write_weights(path: Path, weights: Mapping[str, float]) -> None:
     """Write a file for `read_weights` atomically."""
-    with written(path) as file:
+    with open_output(path) as file:
         file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
@@ -95,7 +95,7 @@ class ExperimentOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class TranslationSystem:
     """A grammar: its name, its store, and how it is exported.
 
     `features` None: all. `smoothing` None: the default of exports. `pruning` selects rules of a heuristic grammar.
@@ -104,7 +104,7 @@ class System:
 
     name: str
     store: str
-    counted: Counted = Counted.MEANS
+    counted: CountKind = CountKind.MEANS
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
@@ -120,12 +120,12 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GrammarFile:
     """A grammar file with the rules that can match the held-out sentences, the number of rules by scope, and the
     seconds of writing.
     """
 
-    system: System
+    system: TranslationSystem
     file: Path
     by_scope: list[int]
     seconds: float
@@ -212,7 +212,7 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     if not path.exists():
         with progress("align", "sweeps") as shown:
             source, target = map(read_sentences, files)
-            request = Request(threads=threads, symmetrization=GDFA)
+            request = AlignOptions(threads=threads, symmetrization=GDFA)
             found = align(source, target, request, lambda done, total: shown.update(done, total, done))
         write_lines(path, found.lines())
     return [*files, str(path)]
@@ -272,11 +272,11 @@ def _add_sample(batch: ResidentBatch) -> None:
     add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))
 
 
-def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
+def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         shape = ("scope", "minimal_uses")
         load_rules(database, snapshot, None, system.counted, (*shape, "hiero"))
-        if system.counted is Counted.TRANSLATION:
+        if system.counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""
         numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
@@ -302,7 +302,7 @@ class Experiment:
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
-    def made(self, system: System, bitext: Sequence[str]) -> Made:
+    def made(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
         """Return a system's grammar, made from a bitext with its links and filtered for the held-out sentences."""
         name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
@@ -310,18 +310,18 @@ class Experiment:
         def make() -> list[Any]:
             url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
             seconds, by_scope = timed(lambda: self.write(system, url, path))
-            note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
+            print_note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
 
-        return Made(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
+        return GrammarFile(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
 
-    def write(self, system: System, url: str, path: Path) -> list[int]:
+    def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
         """Write a grammar of a store, and return the number of its rules by scope."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
-            posterior_mean=system.counted is Counted.MEANS,
-            current_sample=system.counted is Counted.DRAWN,
+            posterior_mean=system.counted is CountKind.MEANS,
+            current_sample=system.counted is CountKind.DRAWN,
             smoothing=system.smoothing,
             hiero=system.hiero,
             max_scope=self.max_scope,
@@ -341,10 +341,10 @@ class Experiment:
         if not model.exists():
             with progress("lm", "n-grams") as shown:
                 make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
-        return equip(replace(options, lm=str(model)))
+        return load_resources(replace(options, lm=str(model)))
 
     def tuned(
-        self, equipment: TranslationResources, made: Made, iterations: int, seed: int = 1
+        self, resources: TranslationResources, made: GrammarFile, iterations: int, seed: int = 1
     ) -> tuple[dict[str, float], bool]:
         """Return weights tuned with one grammar, and whether they are the initial ones."""
         held = self.parts.tuning
@@ -352,8 +352,8 @@ class Experiment:
         references = [[tuple(line.split()) for line in own] for own in held.references]
         with progress("tune", "sentences") as shown:
             decode = GrammarDecoder(
-                equipment,
-                equipment.grammar(str(made.file)),
+                resources,
+                resources.grammar(str(made.file)),
                 held.sources,
                 shown,
                 best=options.best,
@@ -364,46 +364,46 @@ class Experiment:
         return decode.by_name(found.weights), found.best == 0
 
     def translated(
-        self, made: Sequence[Made], options: TranslateOptions, iterations: int
+        self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
         """Translate with each grammar into its file; return seconds per sentence and the weight of words, by name.
 
         Weights are tuned once, with the first grammar. The weight of target words is fitted for each, since another
         grammar gives translations of other lengths with the same weights. Seconds are processor time of one thread.
         """
-        equipment = self.equip(options)
+        resources = self.equip(options)
         tuned = self.folder / "weights.toml"
         if not tuned.exists():
             for one in made:
                 one.output.unlink(missing_ok=True)
-            write_weights(tuned, self.tuned(equipment, made[0], iterations)[0])
-        equipment = replace(equipment, weights=read_weights(str(tuned)))
+            write_weights(tuned, self.tuned(resources, made[0], iterations)[0])
+        resources = replace(resources, weights=read_weights(str(tuned)))
         found = {}
         for one in made:
-            name, own = one.system.name, partial(self._translate, equipment, one)
+            name, own = one.system.name, partial(self._translate, resources, one)
             seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
             found[name] = seconds, words
         return found
 
-    def _translate(self, equipment: TranslationResources, made: Made) -> list[float]:
-        grammar = equipment.grammar(str(made.file))
-        words = self._fitted_words(equipment, grammar)
-        translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
+    def _translate(self, resources: TranslationResources, made: GrammarFile) -> list[float]:
+        grammar = resources.grammar(str(made.file))
+        words = self._fitted_words(resources, grammar)
+        translator = resources.translator(grammar, {**resources.weights, WORDS: words})
         lines, seconds = timed_translations(translator, self.parts.test.sources, 1)
         write_lines(made.output, lines)
         return [seconds, words]
 
-    def _fitted_words(self, equipment: TranslationResources, grammar: TranslationGrammar) -> float:
+    def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
         """Fit the weight of words, between 0 and twice its value, to the number of words of the references.
 
         With several references the one of the closest length counts. All other weights stay.
         """
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in own] for own in held.references]
-        start = middle = equipment.weights[WORDS]
+        start = middle = resources.weights[WORDS]
         low, high = min(0.0, 2 * start), max(0.0, 2 * start)
         for _ in range(_TRIALS):
-            translator = equipment.translator(grammar, {**equipment.weights, WORDS: middle})
+            translator = resources.translator(grammar, {**resources.weights, WORDS: middle})
             lengths = [
                 len(found.text.split()) for found in translator.translate_all(held.sources, threads=self.threads)
             ]
@@ -423,7 +423,7 @@ class Experiment:
         with progress("evaluate", "metrics") as shown:
             return evaluate(outputs, references, options, shown, resamples)
 
-    def scored(self, made: Sequence[Made]) -> list[SystemScore]:
+    def scored(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
         """Return the BLEU of the grammars' translations, each compared with the first one."""
         outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")

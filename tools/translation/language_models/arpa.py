@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import CompressedFile, written
+from hierogram.daemon.compressing import CompressedFile, open_output
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
@@ -35,12 +35,12 @@ from hierogram.samplers.language_models.lines import (
     POSITIVE,
     ROWS,
     SECTION,
-    Lines,
+    NgramLines,
+    format_ngrams,
     free_lines,
-    lines_of,
     read_lines,
 )
-from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, ngrams_of
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, iterate_ngrams
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
 
 
@@ -106,7 +106,7 @@ NO_UNKNOWN = -100.0
 """Log10 probability of an unknown word if the file has none, as in KenLM."""
 
 _ROWS = 1 << 16
-_MOST_EXPECTED = 1 << 24
+_MAX_EXPECTED = 1 << 24
 """Maximum number of n-grams to allocate from the header, since its numbers may be wrong."""
 
 _DATA, _END = b"\\data\\", b"\\end\\"
@@ -133,7 +133,7 @@ class NamedModel(NamedTuple):
 
     def counts(self) -> list[int]:
         """Return the number of n-grams of each order, from 1."""
-        return [len(ngrams.words) for ngrams in ngrams_of(self.model)]
+        return [len(ngrams.words) for ngrams in iterate_ngrams(self.model)]
 
 
 class _Unigrams:
@@ -178,7 +178,7 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
         vocabulary = unigrams.vocabulary
         _read_section(source, 1, counts, unigrams, vocabulary)
         words = vocabulary.finish()
-        expected = counts[1:] if sum(counts[1:]) <= _MOST_EXPECTED else []
+        expected = counts[1:] if sum(counts[1:]) <= _MAX_EXPECTED else []
         builder = ModelBuilder(len(counts), *unigrams.finish(), expected)
         for order in range(2, len(counts) + 1):
             _read_section(source, order, counts, builder, vocabulary)
@@ -263,8 +263,8 @@ class ArpaWriter:
         self._begin(order)
         for start in range(0, len(words), _ROWS):
             part = slice(start, start + _ROWS)
-            rows = Lines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
-            self._file.write(lines_of(self._vocabulary, rows, order < self._order))
+            rows = NgramLines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
+            self._file.write(format_ngrams(self._vocabulary, rows, order < self._order))
 
     def finish(self, classes: ClassModel | None = None) -> None:
         """Write the end. A class model is ignored, since ARPA files cannot store it."""
@@ -285,8 +285,8 @@ def write_arpa(path: Path, named: NamedModel) -> None:
 
     Raises `ExportError` if the file cannot be written.
     """
-    by_order = list(ngrams_of(named.model))
-    with written(path) as file:
+    by_order = list(iterate_ngrams(named.model))
+    with open_output(path) as file:
         writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])
         for ngrams in by_order:
             writer.add(*ngrams)

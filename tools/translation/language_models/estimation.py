@@ -20,7 +20,7 @@ from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
-from hierogram.daemon.text.segments import joined
+from hierogram.daemon.text.segments import join_parts
 from hierogram.daemon.text.texts import TOKENS, TextSide
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.classes import ClassModel, word_classes
@@ -49,13 +49,13 @@ FALLBACK = (0.5, 1.0, 1.5)
 
 CLASSES, CLASS_ORDER = 40, 4
 """Number of word classes of a class model, and its order."""
-MOST_WORDS_IN_CLASSES = 1_000_000
+MAX_WORDS_IN_CLASSES = 1_000_000
 """Maximum number of words of a text for a class model, since only small stores benefit from one."""
 
 _ROWS = 1 << 18
 
 
-def discounts_of(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
+def estimate_discounts(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
     """Return the discounts for counts 1, 2 and ≥ 3, and whether they could be estimated.
 
     `numbers` are the numbers of n-grams with adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999].
@@ -106,7 +106,7 @@ class KneserNey:
     def discounts(self, n: int) -> tuple[tuple[float, float, float], bool]:
         """Return the discounts of order `n`, and whether they could be estimated."""
         numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
-        return discounts_of([int(number) for number in numbers])
+        return estimate_discounts([int(number) for number in numbers])
 
     def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
         """Compute the probabilities of order `n`. Those of the lower order must be computed."""
@@ -236,7 +236,7 @@ def estimate(
     """Estimate a model from files with one sentence a line, and pass it to writers. Empty lines are skipped.
 
     `side` tokenizes sentences that are not tokens. `folder` is the parent of the temporary folder. With `classes`,
-    writers also get a class model if the text has at most `MOST_WORDS_IN_CLASSES` words. Raises `InputError` if a text
+    writers also get a class model if the text has at most `MAX_WORDS_IN_CLASSES` words. Raises `InputError` if a text
     cannot be read or has no sentence, `ExportError` if the disk or the memory limit is too small.
     """
     try:
@@ -247,13 +247,13 @@ def estimate(
                 model = KneserNey(connection, options.order)
                 for numbers in _pieces(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
-                short = int(text.occurrences.sum()) <= MOST_WORDS_IN_CLASSES
+                short = int(text.occurrences.sum()) <= MAX_WORDS_IN_CLASSES
                 of_classes = None
                 if classes and short:
                     shown.update(0, 3 * options.order, 0, "learning word classes")
                     of_classes = _class_model(text, options.memory)
                 text.path.unlink()
-                counts, without = _hand_over(model, vocabulary, writers, shown, of_classes)
+                counts, without = _write_model(model, vocabulary, writers, shown, of_classes)
     except OSError as error:
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
@@ -382,7 +382,7 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
         connection.close()
 
 
-def _hand_over(
+def _write_model(
     model: KneserNey,
     vocabulary: Vocabulary,
     open_writers: Sequence[OpenWriter],
@@ -455,7 +455,7 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     word_numbers: list[int] = []
     ends = [0]
     for sentence in sentences:
-        line = joined(" ".join(spelled[number] for number in sentence[:-1].tolist()))
+        line = join_parts(" ".join(spelled[number] for number in sentence[:-1].tolist()))
         word_numbers += [own.setdefault(word, len(own)) for word in line.split()]
         ends.append(len(word_numbers))
     words, offsets = np.array(word_numbers, np.int32), np.array(ends, np.int64)
@@ -477,5 +477,5 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     ):
         model = KneserNey(connection, CLASS_ORDER)
         model.add(ngrams_at(sequence, CLASS_ORDER))
-        _hand_over(model, names.finish(), [partial(BinaryWriter, made.append)], None)
+        _write_model(model, names.finish(), [partial(BinaryWriter, made.append)], None)
     return ClassModel(whole, classes, log10, made[0].model)

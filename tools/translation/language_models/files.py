@@ -11,9 +11,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import written
+from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
+from hierogram.daemon.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import STANDARD_INPUT
 from hierogram.daemon.text.texts import TOKENS, TextSide
@@ -56,7 +56,7 @@ def open_language_model(path: str, shown: Progress) -> NamedModel:
 
 def is_binary(path: str) -> bool:
     """Return whether a file is in our binary form. False if it cannot be read."""
-    return path != STANDARD_INPUT and is_of_kind(path, _KIND)
+    return path != STANDARD_INPUT and has_kind(path, _KIND)
 
 
 def write_binary(path: Path, named: NamedModel) -> None:
@@ -107,7 +107,7 @@ def make(
         writers: list[OpenWriter] = []
         for output in outputs:
             if output.name.endswith(_ARPA_ENDINGS):
-                writers.append(partial(ArpaWriter, stack.enter_context(written(output))))
+                writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
             else:
                 writers.append(partial(BinaryWriter, partial(write_binary, output)))
         classes = any(not output.name.endswith(_ARPA_ENDINGS) for output in outputs)

@@ -187,7 +187,7 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
 
 
-def as_wide(
+def rescale_weights(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the trained weights, scaled so that neither margins nor size exceed those of the last weights.
@@ -216,7 +216,7 @@ _STARTS = 3
 _TRUSTED = 0.25
 """Maximum share of sentences whose translation the first step may change."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
-_MOST_LOST = 2.0
+_MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. With more, the round stops."""
 _FEW = 0.5
 """Minimum new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
@@ -284,7 +284,7 @@ class _Pool:
         return features[better] - features[worse]
 
 
-class _Lists:
+class _CandidateLists:
     """Candidates of all sentences, which can be ranked by any weights."""
 
     def __init__(self, pools: Sequence[_Pool]) -> None:
@@ -297,14 +297,14 @@ class _Lists:
     def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
         """Return length-adjusted BLEU and mean sentence BLEU of the candidates `first`. BLEU may be 0."""
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
-        return fitted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
+        return length_adjusted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
         """Return scores and lengths of the candidates under `weights`."""
         return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
 
 
-def fitted(bleu: Bleu, length: float) -> float:
+def length_adjusted(bleu: Bleu, length: float) -> float:
     """Return BLEU, reduced by the deviation of the length ratio from `length` (0: not reduced)."""
     if not length or not bleu.ratio:
         return bleu.score
@@ -312,7 +312,7 @@ def fitted(bleu: Bleu, length: float) -> float:
 
 
 def step(
-    lists: _Lists,
+    lists: _CandidateLists,
     best: NDArray[np.float64],
     trained: NDArray[np.float64],
     trusted: float,
@@ -358,7 +358,7 @@ def _decoded(
     `start` float64[s, 10] are the statistics of the first round (None in the first round).
     """
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
-    least = bleu_of(total).score - _MOST_LOST
+    least = bleu_of(total).score - _MAX_LOST
     rows: list[NDArray[np.float64]] = []
     new = 0
     for pool, candidates in zip(pools, decode(weights), strict=True):
@@ -400,7 +400,7 @@ def tune(
         history.append(made)
         number = len(history)
         if number > 1:
-            better = fitted(history[-1].bleu, length) > fitted(history[best].bleu, length)
+            better = length_adjusted(history[-1].bleu, length) > length_adjusted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
             if not better and made.new < _FEW * len(pools) and starts < _STARTS:
@@ -414,8 +414,8 @@ def tune(
             break
         differences = np.concatenate(found)
         start = history[best].weights
-        trained = as_wide(train(differences), start, differences)
-        last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
+        trained = rescale_weights(train(differences), start, differences)
+        last, weights = weights, step(_CandidateLists(pools), start, trained, trusted, options, words)
         # Ignore weights that are not trained.
         changed = weights != last
         settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True

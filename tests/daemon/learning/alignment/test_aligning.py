@@ -11,9 +11,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import align, options_for
+from hierogram.daemon.learning.alignment.aligning import align, corpus_options
 from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.models.registry import MODELS
 
 
@@ -85,7 +85,8 @@ def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
 def test_directions_link_each_word_of_their_side_once(files: Files) -> None:
     source, target, _ = files
     found = {
-        name: align(source, target, Request(direction=name, sweeps=6, chains=1)) for name in ("forward", "backward")
+        name: align(source, target, AlignOptions(direction=name, sweeps=6, chains=1))
+        for name in ("forward", "backward")
     }
     for name, aligned in found.items():
         links = aligned.links
@@ -95,7 +96,7 @@ def test_directions_link_each_word_of_their_side_once(files: Files) -> None:
             words = [t if name == "forward" else s for s, t in pairs]
             assert len(set(words)) == len(words)
     both = {
-        method: set(align(source, target, Request(symmetrization=method, sweeps=6, chains=1)).lines())
+        method: set(align(source, target, AlignOptions(symmetrization=method, sweeps=6, chains=1)).lines())
         for method in ("intersect", "union")
     }
     forward, backward = (found[name].lines() for name in ("forward", "backward"))
@@ -146,15 +147,15 @@ def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path
 def test_the_paper_s_models_have_the_paper_s_settings() -> None:
     # From two candidates and without a warm-up, bhmm does not burn in.
     for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
-        options = options_for(Request(model), 1_000)
+        options = corpus_options(AlignOptions(model), 1_000)
         assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)
         assert (options.warming, options.burn_in, options.candidates) == (warm, warm, candidates)
         assert (options.jump, options.lexical, options.collocation) == (1.0, 1e-4, 1e-4)
         assert options.similarity == 0
-    assert options_for(Request(sweeps=1), 5).is_sampled(1)
-    assert options_for(Request(), 10**6).sweeps < options_for(Request(), 10).sweeps
+    assert corpus_options(AlignOptions(sweeps=1), 5).is_sampled(1)
+    assert corpus_options(AlignOptions(), 10**6).sweeps < corpus_options(AlignOptions(), 10).sweeps
     with pytest.raises(UsageError):
-        options_for(Request("ibm4"), 5)
+        corpus_options(AlignOptions("ibm4"), 5)
 
 
 def test_error_rate_of_a_worked_example() -> None:

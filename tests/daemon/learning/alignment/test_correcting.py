@@ -7,13 +7,13 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of, query
 
-from hierogram.daemon.learning.alignment.answering import AnsweringAligner
 from hierogram.daemon.learning.alignment.incremental import (
     IncrementalAligner,
     align_pending,
-    correct,
-    correct_requested,
+    apply_corrections,
+    apply_pending_corrections,
 )
+from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
@@ -74,7 +74,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert store.set_human_links(pair, known, "a test")
     assert not store.is_corrected(pair)
     assert verify(store).problems == []
-    assert correct_requested(store, threads=1) == 1
+    assert apply_pending_corrections(store, threads=1) == 1
     assert store.is_corrected(pair)
     assert links(store, pair) >= known.fixed
     assert not links(store, pair) & known.forbidden
@@ -84,7 +84,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert query(store_url, f"SELECT number FROM restarts WHERE pair_id = {pair}") == [(1,)]
     # The same alignment is returned for the same texts on request.
     [row] = store.pairs_by_id([pair])
-    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
     assert set(answer.links) >= known.fixed
     assert not set(answer.links) & known.forbidden
     [fixed] = known.fixed
@@ -92,14 +92,14 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     learn(store, sweeps=2)
     # Withdraw the corrections.
     assert store.set_human_links(pair, KnownLinks(), "a test")
-    assert correct_requested(store, threads=1) == 1
+    assert apply_pending_corrections(store, threads=1) == 1
     if pair <= GIVEN:
         assert links(store, pair) == before
     assert not links(store, pair) & known.fixed
     assert links(store, pair) & known.forbidden
     assert query(store_url, "SELECT count(*) FROM corrections") == [(0,)]
     assert verify(store).problems == []
-    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
     assert not set(answer.links) & known.fixed
 
 
@@ -109,10 +109,10 @@ def test_human_links_survive_rejuvenation_and_are_deleted_with_their_pair(store:
     known = {pair: wrong(store, pair) for pair in pairs}
     for pair in pairs:
         store.set_human_links(pair, known[pair], "a test")
-    assert correct_requested(store, threads=1) == 3
+    assert apply_pending_corrections(store, threads=1) == 3
     aligner = IncrementalAligner(store, threads=1)
     for _ in range(3):
-        aligner.rejuvenate(PAIRS)
+        aligner.realign_stale(PAIRS)
     for pair in pairs:
         assert links(store, pair) >= known[pair].fixed
         assert not links(store, pair) & known[pair].forbidden
@@ -139,9 +139,9 @@ def test_links_changed_during_a_correction_are_applied_later(store: Store) -> No
     store.set_human_links(1, known, "a test")
     pending = store.pending_corrections(10)
     store.set_human_links(1, KnownLinks(forbidden=known.forbidden), "a test")
-    correct(store, pending, threads=1)
+    apply_corrections(store, pending, threads=1)
     assert not store.is_corrected(1)
-    assert correct_requested(store, threads=1) == 1
+    assert apply_pending_corrections(store, threads=1) == 1
     assert not links(store, 1) & known.fixed
     assert verify(store).problems == []
 
@@ -152,12 +152,12 @@ def test_impossible_links_are_refused(store: Store) -> None:
     with pytest.raises(HumanLinksError, match="both fixed and forbidden"):
         store.set_human_links(1, KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])), "a test")
     assert not store.set_human_links(10**6, KnownLinks(), "a test")
-    assert correct_requested(store) == 0
+    assert apply_pending_corrections(store) == 0
 
 
 def test_an_alignment_that_violates_human_links_is_found(store: Store, store_url: str) -> None:
     store.set_human_links(1, wrong(store, 1), "a test")
-    correct_requested(store, threads=1)
+    apply_pending_corrections(store, threads=1)
     [(alignment,)] = query(store_url, "SELECT given FROM corrections")
     with writing_connection(store.engine) as connection:
         connection.exec_driver_sql(f"UPDATE sentence_pairs SET alignment = '{alignment}' WHERE id = 1")

@@ -15,11 +15,11 @@ from hierogram.daemon.learning.alignment.incremental import (
     AlignReport,
     IncrementalAligner,
     align_pending,
-    is_material,
+    is_material_change,
 )
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.learning.stored_links import withdrawal_of
+from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.records import PairRow
@@ -40,7 +40,7 @@ def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> No
     put(store, 270, PAIRS)
     heard: list[tuple[int, int]] = []
     done = align_pending(store, report=lambda now, total: heard.append((now, total)))
-    assert (done.pairs, done.rejuvenated, done.trained) == (30, 0, 0)
+    assert (done.pairs, done.realigned, done.trained) == (30, 0, 0)
     assert error_rate(store, 270, PAIRS) < 0.1
     assert heard[-1] == (30, 30)
     assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
@@ -90,7 +90,7 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
     reset_derivations(store_url)
     learn(store, sweeps=2)
     assert verify(store).problems == []
-    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+    [again] = IncrementalAligner(store).realign_stale(PAIRS)
     assert again.pairs == 120
     assert again.changed >= 3
     assert again.rebuilt is not None
@@ -124,7 +124,7 @@ def test_a_learner_s_table_is_updated(quick_store: Store, store_url: str) -> Non
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
     learn(store, sweeps=0)
     with Learner(store) as learner:
-        [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+        [again] = IncrementalAligner(store).realign_stale(PAIRS)
         assert again.rebuilt is not None
         again.rebuilt.change(learner.chain)
         with Learner(store) as fresh:
@@ -138,7 +138,7 @@ def test_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
     align_pending(store)
     assert aligner_counts(store).lexicon
     everything = [row.id for row in store.pairs()]
-    store.align(withdrawal_of(store, everything))
+    store.align(make_withdrawal(store, everything))
     counts = aligner_counts(store)
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
@@ -159,11 +159,11 @@ def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str
 
 def test_a_difference_of_ten_percent_is_significant() -> None:
     line = " ".join(f"{k}-{k}" for k in range(20))
-    assert not is_material(line, line)
-    assert not is_material(line, line.removesuffix(" 19-19"))
-    assert is_material(line, line.replace("0-0", "0-1", 1).replace("5-5", "5-6"))
-    assert is_material("", "0-0")
-    assert not is_material("", "")
+    assert not is_material_change(line, line)
+    assert not is_material_change(line, line.removesuffix(" 19-19"))
+    assert is_material_change(line, line.replace("0-0", "0-1", 1).replace("5-5", "5-6"))
+    assert is_material_change("", "0-0")
+    assert not is_material_change("", "")
 
 
 def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ class LoopControl:
     def progress(self) -> None:
         self.beats += 1
 
-    def well(self) -> None:
+    def ok(self) -> None:
         self.beats += 1
 
 
@@ -209,14 +209,14 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.health import HealthRegistry
     from hierogram.daemon.serving.logs import open_log
-    from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
+    from hierogram.daemon.serving.sampling import DaemonAligner, SamplingTurns
 
     url = f"sqlite:///{tmp_path}/store.db"
     configuration, going, log = Configuration(), LoopControl(), open_log(LogSection(level="error"))
     with open_store(url, create=True, settings=QUICK) as store:
         put(store, 0, 60)
         with Learner(store) as learner:
-            aligning = Aligning(store, learner, configuration, going, going, log)
+            aligning = DaemonAligner(store, learner, configuration, going, going, log)
             going.ended = True
             assert aligning.align_new() == 0
             assert store.count_pairs(["unaligned"]) == 60
@@ -231,7 +231,7 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
         reset_derivations(url)
         learn(store, sweeps=0)
         with Learner(store) as learner:
-            aligning = Aligning(store, learner, configuration, going, going, log)
+            aligning = DaemonAligner(store, learner, configuration, going, going, log)
             turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
             turns.take()
             assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
@@ -245,17 +245,17 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
 def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> None:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving.sampling import Aligning
+    from hierogram.daemon.serving.sampling import DaemonAligner
 
     going, log = LoopControl(), structlog.stdlib.get_logger()
     aligner = IncrementalAligner(quick_store)
     with Learner(quick_store) as learner, capture_logs() as logs:
-        turns = Aligning(quick_store, learner, Configuration(), going, going, log)
+        turns = DaemonAligner(quick_store, learner, Configuration(), going, going, log)
         for first, last in ((0, 60), (60, 80), (80, 81)):
             put(quick_store, first, last)
             aligner.align_new()
-            turns.rejuvenate()
-        turns.rejuvenate()
+            turns.realign_stale()
+        turns.realign_stale()
     # 20 of 80 are a quarter, 21 of 81 are more.
     assert [(entry["event"], entry["pairs"]) for entry in logs] == [("pairs re-aligned", 81)]
     assert verify(quick_store).problems == []
@@ -269,7 +269,7 @@ def test_a_growing_store_is_realigned_as_a_whole(quick_store: Store) -> None:
         put(quick_store, first, first + 60)
         done.append(align_pending(quick_store))
     # 60 of 120, 60 of 180, not 60 of 240, then 120 of 300.
-    assert [report.rejuvenated for report in done] == [0, 120, 180, 0, 300]
+    assert [report.realigned for report in done] == [0, 120, 180, 0, 300]
     assert error_rate(quick_store, 0, PAIRS) < 0.05
     assert verify(quick_store).problems == []
 
@@ -282,11 +282,11 @@ def test_unsettled_pairs_are_realigned_after_settling(quick_store: Store, store_
     aligner = IncrementalAligner(quick_store)
     aligner.align_new()
     query(store_url, "UPDATE sentence_pairs SET state = 'sampling' WHERE id > 60")
-    assert not aligner.much_has_arrived()
+    assert not aligner.needs_realignment()
     query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id > 60")
-    assert aligner.much_has_arrived()
-    assert [lot.pairs for lot in aligner.rejuvenate(70)] == [70]
-    assert not aligner.much_has_arrived()
+    assert aligner.needs_realignment()
+    assert [batch.pairs for batch in aligner.realign_stale(70)] == [70]
+    assert not aligner.needs_realignment()
 
 
 def test_files_are_aligned_with_the_counts_of_a_store(hierogram: Run, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from tests.daemon.conftest import QUICK, Run
 from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.storage.building import aligner_counts
 
-from hierogram.daemon.learning.alignment.answering import AnsweringAligner
-from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending, correct_requested
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending, apply_pending_corrections
+from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.alignment.models.itg import uses_of_links
+from hierogram.samplers.alignment.models.itg import count_link_uses
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.itg.batch import make_batch
@@ -33,15 +33,15 @@ def store(store_url: str) -> Iterator[Store]:
 def test_new_pairs_are_aligned_and_counted(store: Store) -> None:
     put(store, 0, 100)
     done = align_pending(store)
-    assert (done.pairs, done.rejuvenated) == (100, 0)
+    assert (done.pairs, done.realigned) == (100, 0)
     assert error_rate(store, 0, 100) < 0.15
     put(store, 100, 110)
     done = align_pending(store)
-    assert (done.pairs, done.rejuvenated) == (10, 0)
+    assert (done.pairs, done.realigned) == (10, 0)
     assert error_rate(store, 100, 110) < 0.15
     learn(store, sweeps=1)
     assert verify(store).problems == []
-    [again] = IncrementalAligner(store).rejuvenate(PAIRS)
+    [again] = IncrementalAligner(store).realign_stale(PAIRS)
     assert again.pairs == 110
     assert verify(store).problems == []
     withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)
@@ -76,9 +76,9 @@ def test_human_links_are_respected(store: Store) -> None:
     size = new.source.count(" ") + 1, new.target.count(" ") + 1
     said_of_new = KnownLinks(frozenset({(0, size[1] - 1)}), frozenset({(size[0] - 1, 0)}))
     store.set_human_links(new.id, said_of_new, "a test")
-    assert correct_requested(store) == 1
+    assert apply_pending_corrections(store) == 1
     align_pending(store)
-    IncrementalAligner(store).rejuvenate(PAIRS)
+    IncrementalAligner(store).realign_stale(PAIRS)
     for row, known in zip(store.pairs_by_id([one.id, new.id]), (human_links, said_of_new), strict=True):
         now = {(int(i), int(j)) for i, _, j in (link.partition("-") for link in row.alignment.split())}
         [fixed] = known.fixed
@@ -87,7 +87,7 @@ def test_human_links_are_respected(store: Store) -> None:
         assert not now & known.forbidden
     assert verify(store).problems == []
     store.set_human_links(one.id, KnownLinks(), "a test")
-    assert correct_requested(store) == 1
+    assert apply_pending_corrections(store) == 1
     assert f"{wrong[0]}-{wrong[1]}" not in store.pairs_by_id([one.id])[0].alignment.split()
     assert verify(store).problems == []
 
@@ -96,7 +96,7 @@ def test_a_single_pair_is_answered_by_the_other_aligner_with_the_same_counts(sto
     put(store, 0, 100)
     align_pending(store)
     row = store.pairs()[3]
-    _, [answer] = AnsweringAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
     true = {tuple(map(int, link.split("-"))) for link in row.alignment.split()}
     assert len(true & set(answer.links)) > 0.6 * len(true)
 
@@ -114,11 +114,11 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
     # batch.
     forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
     backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
-    uses = uses_of_links(batch, (forward, backward))
+    uses = count_link_uses(batch, (forward, backward))
     found = dict(zip(zip(batch.type_source.tolist(), batch.type_target.tolist(), strict=True), uses, strict=True))
     assert {pair: number for pair, number in found.items() if number} == {(0, 0): 3.0, (1, 2): 8.0}
-    assert not uses_of_links(batch, (None, None)).any()
-    assert not uses_of_links(batch, ()).any()
+    assert not count_link_uses(batch, (None, None)).any()
+    assert not count_link_uses(batch, ()).any()
 
 
 def test_the_command_accepts_the_model_name(hierogram: Run, tmp_path: Path) -> None:

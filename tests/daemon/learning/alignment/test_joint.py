@@ -7,14 +7,14 @@ import pytest
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import align, align_sides, options_for
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.aligning import align, align_sides, corpus_options
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models import registry
 from hierogram.samplers.exceptions import AlignmentInputError
 
-ITG = Request(model="itg", sweeps=12, chains=2)
+ITG = AlignOptions(model="itg", sweeps=12, chains=2)
 
 
 def test_links_of_an_invented_language_are_found() -> None:
@@ -31,7 +31,7 @@ def test_chains_start_from_links_of_the_default_model() -> None:
     source, forwards, right = invented(15, seed=3)
     target = [" ".join(reversed(line.split())) for line in forwards]
     lengths = [len(line.split()) for line in forwards]
-    found = [set(line.split()) for line in align(source, target, Request(model="itg", sweeps=1)).lines()]
+    found = [set(line.split()) for line in align(source, target, AlignOptions(model="itg", sweeps=1)).lines()]
     wanted = [
         {f"{i}-{length - 1 - int(x)}" for i, _, x in (link.partition("-") for link in line.split())}
         for line, length in zip(right, lengths, strict=True)
@@ -44,19 +44,19 @@ def test_chains_start_from_links_of_the_default_model() -> None:
 def test_threads_and_reports_change_nothing() -> None:
     source, target, _ = invented(100, seed=5)
     heard: list[tuple[int, int]] = []
-    one = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
-    two = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=2))
+    one = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
+    two = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=2))
     assert list(one.lines(True)) == list(two.lines(True))
     first = registry.options_for(registry.DEFAULT_MODEL, 100).sweeps
     sweeps = 3 * (2 * first + 6)
     assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
-    other = align(source, target, Request(model="itg", sweeps=6, chains=3, seed=9))
+    other = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, seed=9))
     assert list(one.lines(True)) != list(other.lines(True))
 
 
 def test_links_are_one_to_one() -> None:
     source, target, _ = invented(60, seed=8)
-    for line in align(source, target, Request(model="itg", sweeps=8)).lines():
+    for line in align(source, target, AlignOptions(model="itg", sweeps=8)).lines():
         links = [link.split("-") for link in line.split()]
         assert len({i for i, _ in links}) == len({x for _, x in links}) == len(links)
 
@@ -81,12 +81,12 @@ def test_posteriors_are_shares_of_the_samples() -> None:
     ("request_", "why"),
     [
         (
-            Request(model="itg", direction="forward"),
+            AlignOptions(model="itg", direction="forward"),
             "aligns both directions jointly, without prior counts: leave out --dir",
         ),
     ],
 )
-def test_unsupported_options_are_refused(request_: Request, why: str) -> None:
+def test_unsupported_options_are_refused(request_: AlignOptions, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         align(["a"], ["x"], request_)
 
@@ -96,7 +96,7 @@ def test_links_are_sampled_by_slices_of_either_kind() -> None:
     source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
     sides = read_side(source), read_side(target)
     flat, beta = (
-        align_sides(*sides, replace(options_for(Request(model="itg"), len(source)), slices=kind), 1)[1]
+        align_sides(*sides, replace(corpus_options(AlignOptions(model="itg"), len(source)), slices=kind), 1)[1]
         for kind in ("flat", "beta")
     )
     assert [*flat.lines(True)] != [*beta.lines(True)]

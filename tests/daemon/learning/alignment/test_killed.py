@@ -21,7 +21,7 @@ from hierogram.storage.store import Store, open_store
 ALIGNING = """
 import sys
 from hierogram.daemon.learning.alignment import incremental
-incremental._CELLS_A_LOT = 1_000
+incremental._CELLS_PER_BATCH = 1_000
 incremental._PAIRS_A_COMMIT = 3
 from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
@@ -63,7 +63,7 @@ def test_killed_during_alignment(store_url: str, aligner: str, monkeypatch: pyte
         # All pairs are already known when sent again, aligned or not.
         put(store, 0, PAIRS)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
-        monkeypatch.setattr(incremental, "_CELLS_A_LOT", 1_000)
+        monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 1_000)
         monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 3)
         incremental.align_pending(store, threads=1)
         learn(store, sweeps=1)

@@ -9,8 +9,8 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate, links_of
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate, parse_links
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
 from hierogram.samplers.alignment.bitext import read_side
 
@@ -60,10 +60,10 @@ def test_sides_of_some_pairs() -> None:
 @pytest.fixture(scope="module")
 def corpus() -> tuple[list[str], list[str], list[frozenset[tuple[int, int]]]]:
     source, target, gold = invented(300)
-    return source, target, [links_of(line) for line in gold]
+    return source, target, [parse_links(line) for line in gold]
 
 
-QUICK = Request(sweeps=20, chains=3, threads=1)
+QUICK = AlignOptions(sweeps=20, chains=3, threads=1)
 Corpus = tuple[list[str], list[str], list[frozenset[tuple[int, int]]]]
 
 
@@ -75,7 +75,7 @@ def error(source: list[str], target: list[str], gold: list[frozenset[tuple[int, 
 @pytest.mark.parametrize("direction", ["both", "forward", "backward"])
 def test_pairs_set_apart_change_no_link_of_the_others_and_are_aligned(corpus: Corpus, direction: str) -> None:
     source, target, _ = corpus
-    request = Request(sweeps=20, chains=3, threads=1, direction=direction)
+    request = AlignOptions(sweeps=20, chains=3, threads=1, direction=direction)
     random = Random(1)
     words = " ".join(target).split()
     apart = [(source[k].split()[0], " ".join(random.choices(words, k=200))) for k in range(60)]
@@ -115,4 +115,4 @@ def test_a_line_too_long_to_align_is_skipped_and_named(hierogram: Run, tmp_path:
     assert "pair 2: 40,000 words, the limit is 32,767: it was not aligned" in ran.err
     aligned = align(["a b", "a"], ["x y", "x " * 33_000], QUICK)
     assert aligned.skipped == {1: 33_000}
-    assert aligned.in_words(["a b", "a"], ["x y", "x"]).skipped == aligned.skipped
+    assert aligned.to_words(["a b", "a"], ["x y", "x"]).skipped == aligned.skipped

@@ -13,22 +13,22 @@ from tests.daemon.learning.alignment.arrivals import put
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import aligner_counts
 
-from hierogram.daemon.learning.alignment.aligning import align_sides, options_for
+from hierogram.daemon.learning.alignment.aligning import align_sides, corpus_options
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
-from hierogram.daemon.learning.alignment.requests import Request
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     NamedCounts,
     enter_counts,
-    names_of,
-    units_of,
-    withdrawal_of,
+    make_withdrawal,
+    unit_names,
+    words_and_stems,
 )
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
-from hierogram.samplers.alignment.prior_counts import MOST_EVENTS, LearnedCounts, PriorCounts
+from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, LearnedCounts, PriorCounts
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
@@ -57,7 +57,7 @@ def test_two_of_three_chains_use_stems() -> None:
         [" ".join(f"{word}st{k % 3}" for word in line.split()) for k, line in enumerate(side)]
         for side in (sources, targets)
     )
-    options = options_for(Request(sweeps=5, chains=5), 30)
+    options = corpus_options(AlignOptions(sweeps=5, chains=5), 30)
     source, target = read_side(sources), read_side(targets)
     _, aligned = align_sides(source, target, options, 1)
     units = [(source, target), (with_stems(sources), with_stems(targets))]
@@ -113,7 +113,7 @@ def test_counts_are_of_words_and_of_stems() -> None:
     for k, direction in enumerate(("forward", "backward")):
         assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
     counts = AlignerCounts(change.lexicon, change.words, change.jumps)
-    again = NamedCounts(counts).of(names_of(*units_of(texts.source, texts.target)), (0, 0))
+    again = NamedCounts(counts).of(unit_names(*words_and_stems(texts.source, texts.target)), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert links_of(one) == links_of(other)
@@ -134,27 +134,27 @@ def test_counts_of_some_words_are_found_by_name() -> None:
     words += [row._replace(word=f"{row.word} ", links=10 * row.links) for row in words]
     found = NamedCounts(AlignerCounts(lexicon, words, [("forward", 2, 6), ("backward", -1, 5)]))
     for source, target in (("a new b", "x other"), ("b", "x y x"), ("new", "other"), ("a", "")):
-        both = names_of(*units_of(read_side([source]), read_side([target])))
+        both = unit_names(*words_and_stems(read_side([source]), read_side([target])))
         for unit, names in zip(found.of(both, (20, 30)), both, strict=True):
-            for k, way in enumerate(unit):
+            for k, task in enumerate(unit):
                 conditioning, emitted = names[k], names[1 - k][:-1]
                 expected = {
                     (conditioning.index(row[k]), emitted.index(row[1 - k])): row[2 + k]
                     for row in lexicon
                     if row[k] in conditioning and row[1 - k] in emitted and row[2 + k]
                 }
-                assert links_of(way) == expected
+                assert links_of(task) == expected
                 own = {row.word: row for row in words if row.side == ("source", "target")[k]}
                 rows = [own[name][2:] if name in own else (0,) * 9 for name in conditioning]
-                assert way.links.tolist() == [row[0] for row in rows]
-                assert way.fertility.tolist() == [list(row[1:]) for row in rows[:-1]]
-                jumps = way.jumps.tolist()
-                assert [(n - MOST_EVENTS, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
-                assert way.emitted_words == (30, 20)[k]
+                assert task.links.tolist() == [row[0] for row in rows]
+                assert task.fertility.tolist() == [list(row[1:]) for row in rows[:-1]]
+                jumps = task.jumps.tolist()
+                assert [(n - MAX_EVENTS, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
+                assert task.emitted_words == (30, 20)[k]
 
 
 def test_a_stem_and_a_word_with_equal_letters_have_different_names() -> None:
-    of_words, of_stems = names_of(*units_of(read_side(["mais maison"]), read_side(["x"])))
+    of_words, of_stems = unit_names(*words_and_stems(read_side(["mais maison"]), read_side(["x"])))
     assert of_words == (["mais", "maison", ""], ["x", ""])
     assert of_stems == (["mais ", " "], ["x ", " "])
 
@@ -169,12 +169,12 @@ def test_stem_counts_exclude_the_pairs_being_aligned(store: Store, monkeypatch: 
         return align_sides(*texts_and_options, prior=prior, **given)
 
     monkeypatch.setattr("hierogram.daemon.learning.alignment.incremental.align_sides", noting)
-    IncrementalAligner(store).rejuvenate(40)
+    IncrementalAligner(store).realign_stale(40)
     [prior] = seen
     # All pairs of the store are being aligned, so no counts remain.
-    assert [(int(way.counts.sum()), int(way.links.sum()), int(way.jumps.sum())) for unit in prior for way in unit] == [
-        (0, 0, 0)
-    ] * 4
+    assert [
+        (int(task.counts.sum()), int(task.links.sum()), int(task.jumps.sum())) for unit in prior for task in unit
+    ] == [(0, 0, 0)] * 4
     assert verify(store).problems == []
 
 
@@ -186,5 +186,5 @@ def test_stem_counts_of_withdrawn_pairs_are_removed(store: Store) -> None:
     words = [row for row in rows if not row[0].endswith(" ")]
     assert [sum(row[k] for row in stems) for k in (2, 3)] == [sum(row[k] for row in words) for k in (2, 3)]
     some = [row.id for row in store.pairs()][:7]
-    store.align(withdrawal_of(store, some))
+    store.align(make_withdrawal(store, some))
     assert not [problem for problem in verify(store).problems if "aligner:" in problem]

@@ -14,9 +14,15 @@ from tests.samplers.grammar.unpacking import trees_of
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
+from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.reading import TreebankFile
-from hierogram.daemon.text.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
+from hierogram.daemon.text.treebanks.transformations import (
+    COLLAPSE,
+    Transformations,
+    clean_tree,
+    restore_tree,
+    transform_tree,
+)
 from hierogram.daemon.text.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse
 from hierogram.samplers.grammar.settings import TREES
@@ -61,17 +67,19 @@ def test_a_forest_is_transformed_like_its_trees(texts: list[str]) -> None:
     whole = {read_tree(text) for text in trees_of(forest)}
     if not {"the", "dog", "saw"} & set(forest.words):
         with pytest.raises(RejectionError, match="no words"):
-            cleaned_forest(forest, how)
+            clean_forest(forest, how)
         return
-    changed = transformed_forest(cleaned_forest(forest, how))
-    assert trees_of(changed) == {str(transformed(cleaned(tree, how), how)) for tree in whole}
-    assert {restored(read_tree(text), how) for text in trees_of(changed)} == {cleaned(tree, how) for tree in whole}
+    changed = transform_forest(clean_forest(forest, how))
+    assert trees_of(changed) == {str(transform_tree(clean_tree(tree, how), how)) for tree in whole}
+    assert {restore_tree(read_tree(text), how) for text in trees_of(changed)} == {
+        clean_tree(tree, how) for tree in whole
+    }
     assert read_parse(write_parse(changed)).words == changed.words
 
 
 def test_nodes_that_become_equal_are_merged() -> None:
     forest = read_forest(b"(S (| (NP-SBJ (N a)) (V b))\n   (| (NP=1 (N a)) (V b))\r\n (| (X a) (V b)))")
-    changed = cleaned_forest(forest, Transformations())
+    changed = clean_forest(forest, Transformations())
     assert write_parse(changed) == "(TOP (S (| (NP (N a)) #1=(V b)) (| (X a) (#1))))"
 
 
@@ -89,7 +97,7 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
         ("(S (| (N a)) (| (X (N a))))", Transformations(unary=COLLAPSE), "forest-option"),
     ):
         with pytest.raises(RejectionError) as rejection:
-            cleaned_forest(read_forest(text.encode()), how)
+            clean_forest(read_forest(text.encode()), how)
         assert f"{rejection.value.reason}: {rejection.value.message}".startswith(reason)
 
 

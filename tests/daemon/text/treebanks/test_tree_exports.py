@@ -104,7 +104,7 @@ def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
-    "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[TREE_GRAMMAR]))
+    "format", sorted(name for name, format in FORMATS.items() if format.supports(NOTATIONS[TREE_GRAMMAR]))
 )
 def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: str) -> None:
     before = uses(hierogram, url)

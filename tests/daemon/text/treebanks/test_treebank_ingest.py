@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.text.treebanks.ingesting import ingest_trees
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
-from hierogram.daemon.text.treebanks.ingest import treebank_of
+from hierogram.daemon.text.treebanks.ingest import read_treebank
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
@@ -50,7 +50,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         )
         assert rows[2].target == "(TOP (S (NP (PRP She)) (VP (VBD saw) (NP (NN |||)))))"
         assert rows[2].source == rows[3].source
-        settled = treebank_of(store)
+        settled = read_treebank(store)
         assert settled is not None
         assert settled.how == Transformations()
         assert settled.vocabulary.known == {"the", "dog", "cat", "saw", "She", "|||"}

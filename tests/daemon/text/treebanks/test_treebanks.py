@@ -14,15 +14,15 @@ from hierogram.daemon.text.treebanks.reading import read_trees, tree_texts
 from hierogram.daemon.text.treebanks.transformations import (
     COLLAPSE,
     Transformations,
-    cleaned,
-    coarser,
+    clean_tree,
+    coarser_class,
+    find_known_words,
     plain_label,
-    restored,
-    transformed,
-    vocabulary_of,
+    restore_tree,
+    transform_tree,
     word_class,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree, words_of
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder, read_tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP", "-LRB-", "PRP$", "NP-SBJ-1", "S=2"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -63,13 +63,13 @@ def test_any_text_is_a_tree_or_an_error(text: str) -> None:
     except RejectionError:
         return
     assert read_tree(str(tree)) == tree
-    assert words_of(tree)
+    assert list_words(tree)
 
 
 def test_depth_is_unlimited() -> None:
     deep = read_tree("(A " * 20_000 + "a" + ")" * 20_000)
     assert sum(1 for _ in preorder(deep)) == 20_001
-    assert str(cleaned(deep, Transformations())) == "(TOP (A a))"
+    assert str(clean_tree(deep, Transformations())) == "(TOP (A a))"
 
 
 def test_a_fragment_may_end_in_labels() -> None:
@@ -122,28 +122,28 @@ def test_functions_traces_and_repeated_labels_are_removed() -> None:
         "( (S (NP-SBJ-1 (NP=2 (PRP They))) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB go))))) (. .)))"
     )
     how = Transformations()
-    plain = cleaned(tree, how)
+    plain = clean_tree(tree, how)
     assert str(plain) == "(TOP (S (NP (PRP They)) (VP (VBP want) (S (VP (TO to) (VP (VB go))))) (. .)))"
-    binary = transformed(plain, how)
+    binary = transform_tree(plain, how)
     assert str(binary).startswith("(TOP (S (NP (PRP They)) (@S (VP (VBP want) (S")
-    assert restored(binary, how) == plain
+    assert restore_tree(binary, how) == plain
 
 
 def test_unary_chains_become_joint_labels() -> None:
     how = Transformations(unary=COLLAPSE)
-    plain = cleaned(read_tree("(S (VP (VB go) (ADVP (RB on)) (. .)))"), how)
-    joint = transformed(plain, how)
+    plain = clean_tree(read_tree("(S (VP (VB go) (ADVP (RB on)) (. .)))"), how)
+    joint = transform_tree(plain, how)
     assert str(joint) == "(TOP (S+VP (VB go) (@VP (ADVP (RB on)) (. .))))"
-    assert restored(joint, how) == plain
+    assert restore_tree(joint, how) == plain
 
 
 @given(TREES, st.sampled_from(["keep", COLLAPSE]))
 def test_transformations_can_be_undone(tree: Tree, unary: str) -> None:
     how = Transformations(unary=unary)
-    plain = cleaned(tree, how)
-    changed = transformed(plain, how)
-    assert restored(changed, how) == plain
-    assert words_of(changed) == words_of(tree)
+    plain = clean_tree(tree, how)
+    changed = transform_tree(plain, how)
+    assert restore_tree(changed, how) == plain
+    assert list_words(changed) == list_words(tree)
     assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
 
 
@@ -158,10 +158,10 @@ def test_trees_that_cannot_be_transformed_are_errors() -> None:
         ("(S (#1 a))", "malformed-tree"),
     ):
         with pytest.raises(RejectionError) as rejection:
-            cleaned(read_tree(text), how)
+            clean_tree(read_tree(text), how)
         assert rejection.value.reason == reason
     with pytest.raises(RejectionError, match="collapsed chains"):
-        cleaned(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
+        clean_tree(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
 
 
 @pytest.mark.parametrize("bad", [{"unary": "no"}, {"root": "@A"}, {"root": ""}, {"rare": -1}])
@@ -205,15 +205,15 @@ def test_classes_become_coarser_until_none_is_left() -> None:
     chain = []
     while found:
         chain.append(found)
-        found = coarser(found)
+        found = coarser_class(found)
     assert chain == ["UNK-LC-DASH-s", "UNK-LC-DASH", "UNK-LC", "UNK"]
 
 
 def test_rare_words_become_classes() -> None:
     trees = [read_tree("(S (A the) (B cats) (C sleeping))"), read_tree("(S (A the) (B cats) (C Sleep))")]
-    vocabulary = vocabulary_of(map(words_of, trees), rare=1)
+    vocabulary = find_known_words(map(list_words, trees), rare=1)
     assert vocabulary.known == {"the", "cats"}
     assert str(vocabulary.in_tree(trees[0])) == "(S (A the) (B cats) (C UNK-LC-ing))"
     assert str(vocabulary.in_tree(trees[1])) == "(S (A the) (B cats) (C UNK-CAPS))"
-    assert vocabulary_of(map(words_of, trees), rare=0).in_tree(trees[0]) == trees[0]
-    assert vocabulary_of(map(words_of, trees), rare=5).known == set()
+    assert find_known_words(map(list_words, trees), rare=0).in_tree(trees[0]) == trees[0]
+    assert find_known_words(map(list_words, trees), rare=5).known == set()

@@ -43,7 +43,7 @@ def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
 
 def test_a_late_client_learns_that_events_are_missing(client: TestClient, store: Store) -> None:
     use(store, "a", "b", "c")
-    store.keep_events(1)
+    store.set_event_limit(1)
     answer = client.get("/v1/events", params={"after": 0})
     assert (answer.status_code, answer.json()["oldest"], answer.json()["last"]) == (410, 3, 3)
     assert client.get("/v1/events", params={"after": 2}).status_code == 200
@@ -125,7 +125,7 @@ def test_a_stream_of_selected_kinds_and_a_late_one(running: Running, streamed: S
     gone = Stream(running, "?after=0&kind=rule-gone")
     assert gone.next()["id"] == "4"
     gone.close()
-    streamed.keep_events(2)
+    streamed.set_event_limit(2)
     late = Stream(running, "?after=1")
     missed = late.next()
     assert (missed["event"], missed["id"], json.loads(missed["data"])) == ("missed", "2", {"missed": 1, "oldest": 3})

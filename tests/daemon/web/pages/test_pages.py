@@ -516,17 +516,17 @@ def test_a_cookie_expires_and_cannot_be_forged() -> None:
     now = time.time()
     sessions = Sessions(SecretStr(TOKEN), lambda: now)
     cookie = sessions.begin()
-    assert sessions.good(cookie)
-    assert Sessions(SecretStr(TOKEN), lambda: now).good(cookie)
-    assert not Sessions(SecretStr(TOKEN + "!"), lambda: now).good(cookie)
-    assert not Sessions(SecretStr(TOKEN), lambda: now + LASTS_SECONDS).good(cookie)
+    assert sessions.is_valid(cookie)
+    assert Sessions(SecretStr(TOKEN), lambda: now).is_valid(cookie)
+    assert not Sessions(SecretStr(TOKEN + "!"), lambda: now).is_valid(cookie)
+    assert not Sessions(SecretStr(TOKEN), lambda: now + LASTS_SECONDS).is_valid(cookie)
     name, until, signature = cookie.split(".")
     later = f"{name}.{int(until) + 1}.{signature}"
     for wrong in (None, "", ".", "..", later, f"{name}.{until}.", cookie + "0", "ä.ö.ü"):
-        assert not sessions.good(wrong)
-    assert sessions.form_is_ours(sessions.form_token(cookie, "/a"), cookie, "/a")
-    assert not sessions.form_is_ours(sessions.form_token(cookie, "/a"), cookie, "/b")
-    assert not sessions.form_is_ours(sessions.form_token(cookie, "/a"), None, "/a")
+        assert not sessions.is_valid(wrong)
+    assert sessions.is_form_valid(sessions.form_token(cookie, "/a"), cookie, "/a")
+    assert not sessions.is_form_valid(sessions.form_token(cookie, "/a"), cookie, "/b")
+    assert not sessions.is_form_valid(sessions.form_token(cookie, "/a"), None, "/a")
 
 
 @pytest.mark.database("sqlite")

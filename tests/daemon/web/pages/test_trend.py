@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hierogram.daemon.web.pages.now import FALLING, FLAT, RISING, SHORT, trend_of
+from hierogram.daemon.web.pages.activity import FALLING, FLAT, RISING, SHORT, trend_of
 
 
 def points(values: list[float], every: int = 10) -> list[tuple[int, float]]:

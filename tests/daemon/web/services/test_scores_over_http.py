@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.storage.store import Store
-from hierogram.tools.scores.learned import Learned
+from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import Scorer, keep_scores
 
 pytestmark = pytest.mark.database("sqlite")
@@ -17,7 +17,7 @@ def client(learned: Store, connect: Connect) -> TestClient:
 
 
 def test_a_stored_score(client: TestClient, learned: Store) -> None:
-    scorer = Scorer(Learned(learned, lambda *_: None))
+    scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     [row] = learned.pairs_by_id([2])
     [(score, derivation)] = made = scorer.score_stored([row])
     assert derivation is not None

@@ -16,7 +16,7 @@ from tests.daemon.web.running import Running
 
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.tools.integrations.mcp.server import desk_of, make_server
+from hierogram.tools.integrations.mcp.server import make_server, make_tools
 from hierogram.tools.translation.options import TranslateOptions
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
@@ -70,7 +70,7 @@ async def round_trip(client: Client) -> None:
 
 
 def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
-    return make_server(desk_of(store, TranslateOptions()), Threads(), may_add=may_add)
+    return make_server(make_tools(store, TranslateOptions()), Threads(), may_add=may_add)
 
 
 def test_every_tool_answers(opened: hg.GrammarStore) -> None:

@@ -13,8 +13,8 @@ from tests.reference.language_models.backoff import random_model
 from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of, read_text
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.language_models.lines import free_lines, lines_of, read_lines
-from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, ngrams_of, score
+from hierogram.samplers.language_models.lines import format_ngrams, free_lines, read_lines
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, iterate_ngrams, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa, write_arpa
 
@@ -23,7 +23,7 @@ def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:
     """Return all n-grams with their probabilities and backoff weights."""
     return {
         tuple(map(named.vocabulary.word, words)): (float(log10), float(backoff))
-        for ngrams in ngrams_of(named.model)
+        for ngrams in iterate_ngrams(named.model)
         for words, log10, backoff in zip(*ngrams, strict=True)
     }
 
@@ -137,7 +137,7 @@ def test_written_numbers_survive_a_round_trip(values: list[float], weights: list
     rows = free_lines(len(values), 2)
     rows.log10[:] = values
     rows.backoff[:] = np.resize(weights, len(values))
-    text = lines_of(growing.finish(), rows, True)
+    text = format_ngrams(growing.finish(), rows, True)
     again, cursor = free_lines(len(values), 2), np.zeros(3, np.int64)
     read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing.arrays, growing.size, again, False)
     assert cursor.tolist() == [len(text), len(values), len(values)]

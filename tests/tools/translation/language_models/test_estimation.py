@@ -12,15 +12,15 @@ from tests.tools.translation.language_models.arpa_files import Quiet
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.classes import ClassModel, word_classes
-from hierogram.samplers.language_models.model import END, ngrams_of, score
+from hierogram.samplers.language_models.model import END, iterate_ngrams, score
 from hierogram.tools.translation.language_models import estimation
 from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
 from hierogram.tools.translation.language_models.estimation import (
     FALLBACK,
     BinaryWriter,
     Report,
-    discounts_of,
     estimate,
+    estimate_discounts,
 )
 from hierogram.tools.translation.language_models.files import convert, make, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -89,7 +89,7 @@ def test_small_memory_and_small_batches_change_nothing(tmp_path: Path, monkeypat
     named, _ = estimated(tmp_path, text, order=3)
     monkeypatch.setattr(estimation, "_NUMBERS", 17)
     again, _ = estimated(tmp_path, text, order=3, memory=100)
-    for one, other in zip(ngrams_of(named.model), ngrams_of(again.model), strict=True):
+    for one, other in zip(iterate_ngrams(named.model), iterate_ngrams(again.model), strict=True):
         for column, expected in zip(one, other, strict=True):
             assert np.array_equal(column, expected)
 
@@ -186,10 +186,10 @@ def test_long_texts_and_foreign_files_have_no_classes(tmp_path: Path, monkeypatc
 
 
 def test_discounts_of_a_text_that_is_too_small() -> None:
-    assert discounts_of([10, 5, 0, 1]) == (FALLBACK, False)
+    assert estimate_discounts([10, 5, 0, 1]) == (FALLBACK, False)
     # 2 - 3 · 0.9 · 30 / 5 is below 0.
-    assert discounts_of([90, 5, 30, 1]) == (FALLBACK, False)
-    found, estimated = discounts_of([100, 40, 20, 10])
+    assert estimate_discounts([90, 5, 30, 1]) == (FALLBACK, False)
+    found, estimated = estimate_discounts([100, 40, 20, 10])
     assert estimated
     scale = 100 / 180
     assert found == pytest.approx((1 - 2 * scale * 0.4, 2 - 3 * scale * 0.5, 3 - 4 * scale * 0.5))

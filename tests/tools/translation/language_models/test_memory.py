@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 _DIFFERENT_WORDS = 20_000
-_WORDS_A_SENTENCE = 20
+_WORDS_PER_SENTENCE = 20
 
 
 def _peak_mib(folder: Path, words: int, memory: int) -> float:
     """Return the peak memory of estimating 3-grams from a text of `words` words, with nearly all 3-grams distinct."""
     weights = 1 / np.arange(1, _DIFFERENT_WORDS + 1)
     drawn = np.random.default_rng(1).choice(
-        _DIFFERENT_WORDS, (words // _WORDS_A_SENTENCE, _WORDS_A_SENTENCE), p=weights / weights.sum()
+        _DIFFERENT_WORDS, (words // _WORDS_PER_SENTENCE, _WORDS_PER_SENTENCE), p=weights / weights.sum()
     )
     text = folder / "text"
     np.savetxt(text, drawn, fmt="w%d")

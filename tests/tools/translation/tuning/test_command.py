@@ -15,9 +15,9 @@ from tests.daemon.parts import VERSES, make_parts
 import hierogram as hg
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.segments import joined
+from hierogram.daemon.text.segments import join_parts
 from hierogram.tools.translation.grammars import read_weights
-from hierogram.tools.translation.tuning_runs import LARGEST_SHARE, held_out
+from hierogram.tools.translation.tuning_runs import MAX_SHARE, held_out
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
 
@@ -134,7 +134,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
         assert ran.code == 0, ran.err
         assert store.status() == before
         rounds = json.loads(ran.out)["rounds"]
-        assert {one["sentences"] for one in rounds} == {len(VERSES) // LARGEST_SHARE}
+        assert {one["sentences"] for one in rounds} == {len(VERSES) // MAX_SHARE}
         weights = tomllib.loads((tmp_path / "weights.toml").read_text())
         assert weights["tuning"]["sentences"] == "8 pairs of the store"
         assert "lm" not in weights["tuning"]
@@ -145,7 +145,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
             assert set(zip(held.sentences, held.references, strict=True)) <= set(VERSES)
             left = hg.GrammarStore(held.store, made=False)
             assert left.verify().problems == []
-            kept = {(joined(row.source), joined(row.target)) for row in held.store.pairs()}
+            kept = {(join_parts(row.source), join_parts(row.target)) for row in held.store.pairs()}
             assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
 
 

@@ -13,14 +13,14 @@ from hierogram.tools.translation.tuning.tuning import (
     KBest,
     Ranked,
     References,
-    _Lists,
+    _CandidateLists,
     _Pool,
-    as_wide,
     bleu_of,
     draw_pairs,
     fit_length,
     length_ratio,
     logistic_loss,
+    rescale_weights,
     sentence_bleu,
     step,
     train,
@@ -66,8 +66,8 @@ def test_it_ends_if_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = tune(decode, decode.references, np.ones(5), options)
     assert {iteration.new for iteration in tuned.history[1:]} == {0}
     assert 2 < len(tuned.history) < 51
-    alike = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
-    assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS).history) == 1
+    oov_similarity = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    assert len(tune(lambda weights: oov_similarity, [[("a",)]], np.ones(1), OPTIONS).history) == 1
     nothing = [KBest([], np.zeros((0, 1)))]
     [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
@@ -148,18 +148,18 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
     assert trained == pytest.approx([2, -0.01, 0], abs=0.15)
     assert trained[1] == pytest.approx(-0.01, abs=0.002)
     last = np.array([3.0, 1.0, 7.0])
-    wide = as_wide(trained, last, differences)
+    wide = rescale_weights(trained, last, differences)
     assert wide[2] == 7
     assert wide[0] / wide[1] == pytest.approx(trained[0] / trained[1])
     # The tighter of two bounds: the spread of the pairs, and the sum of absolute weights.
     assert np.abs(wide[:2]).sum() == pytest.approx(4)
     assert np.linalg.norm(differences @ wide) < np.linalg.norm(differences @ last)
     narrow = np.array([0.5, 0.5, 7.0])
-    both = as_wide(np.array([1.0, 50.0, 0.0]), np.array([50.0, 0.5, 7.0]), differences)
+    both = rescale_weights(np.array([1.0, 50.0, 0.0]), np.array([50.0, 0.5, 7.0]), differences)
     assert np.linalg.norm(differences @ both) == pytest.approx(np.linalg.norm(differences @ np.array([50.0, 0.5, 7.0])))
-    assert np.abs(as_wide(trained, narrow, differences)[:2]).sum() == pytest.approx(1)
-    assert np.abs(as_wide(trained, np.zeros(3), differences)).sum() == pytest.approx(1)
-    assert np.array_equal(as_wide(np.zeros(3), last, differences), last)
+    assert np.abs(rescale_weights(trained, narrow, differences)[:2]).sum() == pytest.approx(1)
+    assert np.abs(rescale_weights(trained, np.zeros(3), differences)).sum() == pytest.approx(1)
+    assert np.array_equal(rescale_weights(np.zeros(3), last, differences), last)
 
 
 def test_the_gradient_is_that_of_the_loss() -> None:
@@ -187,7 +187,7 @@ def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
         words = [tuple("x" if j < wrong else word for j, word in enumerate(reference)) for wrong in range(6)]
         pool.add(KBest(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
         pools.append(pool)
-    lists = _Lists(pools)
+    lists = _CandidateLists(pools)
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     shares = []
     for trusted in (0.05, 0.2, 0.5, 1.0):
@@ -206,7 +206,7 @@ def test_a_step_ignores_text_that_repeats_itself() -> None:
         words = [tuple("x" if j < wrong else f"w{k}{j}" for j in range(8)) for wrong in (5, 3)]
         pool.add(KBest(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
         pools.append(pool)
-    lists = _Lists(pools)
+    lists = _CandidateLists(pools)
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     weights = step(lists, best, trained, 0.25, TuningOptions(), None)
     assert lists.first(weights).tolist() == [1, 1, 1, 1]
@@ -324,8 +324,8 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
     # In these lists all candidates are as long as their references: there is nothing to fit.
-    alike = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
-    assert fit_length(alike, 5.0, 1.0) == 0
+    oov_similarity = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    assert fit_length(oov_similarity, 5.0, 1.0) == 0
     # At most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)

@@ -29,7 +29,7 @@ from hierogram.tools.lab.measures.scaling.parts import worker_memory
 _NEVER = 1e9
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """Measurement after a batch of pairs.
 
     Total pairs, rules in use, seconds of sampling and pairs of the batch; peak bytes so far of the main process and
@@ -58,7 +58,7 @@ def fill(store: Store, corpus: Corpus, copies: int) -> None:
                 ingest(store, source)
 
 
-def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
+def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[MemoryUse]:
     """Take all waiting pairs through n sweeps, batch by batch, with a commit for each."""
     options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
     with holding_lease(store, "measures"), Learner(store, options) as learner:
@@ -68,7 +68,7 @@ def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
             batch = learner.open(rows)
             learner.sweep(batch, batch.sweeps + sweeps)
             done += len(rows)
-            yield Memory(
+            yield MemoryUse(
                 done,
                 learner.chain.rule_types,
                 learner.sampling_seconds - before,
@@ -102,7 +102,7 @@ def main(
         cluster = stack.enter_context(ray_cluster(Workers(workers), 1))
         with output.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(Memory._fields)
+            writer.writerow(MemoryUse._fields)
             for memory in sample(opened, cluster, sweeps):
                 writer.writerow(memory)
                 file.flush()

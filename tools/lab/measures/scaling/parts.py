@@ -27,7 +27,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.workers.chain import SharedChain, shared_chain, suited_blocks
+from hierogram.daemon.workers.chain import SharedChain, choose_blocks, shared_chain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import Traffic
 from hierogram.daemon.workers.ray_cluster import ray_cluster
@@ -65,7 +65,7 @@ def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]
 _NEVER = 1e9
 
 
-_LATER_ROUNDS, SWEEPS_A_ROUND = 2, 10
+_LATER_ROUNDS, SWEEPS_PER_ROUND = 2, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
         size, first_seconds = _round(learner, WAITING, sweeps, enough, begin)
         traffic, rules = replace(_traffic(learner)), learner.chain.rule_types
         later = [
-            asdict(_round(learner, SETTLED, SWEEPS_A_ROUND, lambda: False, lambda: None)[1])
+            asdict(_round(learner, SETTLED, SWEEPS_PER_ROUND, lambda: False, lambda: None)[1])
             for _ in range(_LATER_ROUNDS)
         ]
         first, *others, counting = watch.clock
@@ -196,7 +196,7 @@ def _round(
 ) -> tuple[int, StoreSeconds]:
     """Open, sweep and commit all pairs of a state; return their number and the seconds."""
     opening = time.perf_counter(), time.process_time()
-    [lot] = learner.lots([state])
+    [lot] = learner.iterate_batches([state])
     batch = lot.open()
     opened = time.perf_counter() - opening[0], time.process_time() - opening[1]
     committing: list[float] = []
@@ -276,7 +276,7 @@ def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
     """Measure threads and workers alternately, each with a new store; `url` is for the workers' store."""
     with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, None) as one, filled(corpus, url) as other:
         # With the workers' blocks, so that both get the same samples.
-        blocks = suited_blocks(one.count_pairs())
+        blocks = choose_blocks(one.count_pairs())
         threads = LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks)
         shared = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
         by_threads, by_workers = in_turn([partial(sample, one, threads), partial(sample, other, shared)])

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.learning.kinds.kind import TrialOptions
-from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, schedule_of
+from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, make_schedule
 from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import RANDOM
@@ -32,7 +32,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
     """
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
-    trial = PhraseTrial(model_over(batch), batch, schedule_of(SETTINGS), how)
+    trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), how)
     for _ in range(sweeps):
         trial.sweep()
     end = trial.log_likelihood()

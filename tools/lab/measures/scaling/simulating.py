@@ -23,16 +23,16 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from hierogram.tools.lab.measures.scaling.parts import SWEEPS_A_ROUND
+from hierogram.tools.lab.measures.scaling.parts import SWEEPS_PER_ROUND
 
-_BYTES_AN_ENTRY = 32
-_BYTES_A_ROW = 33
-_ROOM_A_ROW = 4.0
+_BYTES_PER_ENTRY = 32
+_BYTES_PER_ROW = 33
+_ROOM_PER_ROW = 4.0
 """Table rows per rule. Tables are between a quarter and half full; this is the case with the most memory."""
-_FEWEST_ROUNDS = 2
-_MOST_PAIRS_A_ROUND = 24_576
-_MOST_PASSED = 16
-_SWEEPS_A_RUN = 100
+_MIN_ROUNDS = 2
+_MAX_PAIRS_A_ROUND = 24_576
+_MAX_PASSED = 16
+_SWEEPS_PER_RUN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,10 @@ class SimulatedSweep(NamedTuple):
 def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
     """Return the costs from the results of `hierogram.tools.lab.measures.scaling.parts` for fewer and more pairs."""
     threads, shared = parts["by_threads"], parts["by_workers"]
-    rounds = (_SWEEPS_A_RUN - shared["sweeps"]) / SWEEPS_A_ROUND
+    rounds = (_SWEEPS_PER_RUN - shared["sweeps"]) / SWEEPS_PER_ROUND
     opened, committed, written = (
-        (shared["first"][name] + rounds * shared["later"][name]) / _SWEEPS_A_RUN for name in ("open", "commit", "write")
+        (shared["first"][name] + rounds * shared["later"][name]) / _SWEEPS_PER_RUN
+        for name in ("open", "commit", "write")
     )
     if shared["by_workers"]:
         alone, taken, by_each = 0.0, committed - written, parts["workers"] * (opened + written)
@@ -116,10 +117,10 @@ def simulate(
     of a round is slower than the mean. `batch` pairs are in memory at the same time.
     """
     machines = -(-workers // cores)
-    size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
+    size = pairs * costs.changes_a_pair * _BYTES_PER_ENTRY
     others = machines - 1
-    passed = workers <= _MOST_PASSED
-    rounds = max(1.0, pairs / batch) * max(_FEWEST_ROUNDS, min(pairs, batch) / _MOST_PAIRS_A_ROUND)
+    passed = workers <= _MAX_PASSED
+    rounds = max(1.0, pairs / batch) * max(_MIN_ROUNDS, min(pairs, batch) / _MAX_PAIRS_A_ROUND)
     rules = costs.rules * (pairs / costs.pairs) ** costs.growth
     return SimulatedSweep(
         sampling=(1 + (imbalance if workers > 1 else 0.0)) * pairs / (workers * costs.pairs_a_second),
@@ -127,7 +128,7 @@ def simulate(
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
         rounds=rounds * costs.round_seconds,
         store=pairs * (costs.open_seconds + costs.commit_seconds + costs.shared_seconds / workers),
-        table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
+        table_bytes=rules * _BYTES_PER_ROW * _ROOM_PER_ROW,
     )
 
 

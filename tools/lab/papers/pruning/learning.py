@@ -27,14 +27,14 @@ Learnable: TypeAlias = "LearnableItg | LearnableTrees"
 """A grammar with its present weights, and the `size` sentences or pairs from which it is learned."""
 
 
-class Counted(NamedTuple):
+class ExpectedCounts(NamedTuple):
     """Result of an E step: the expected features of each chart, and the log-likelihood, None if masks were used."""
 
     features: list[NDArray[np.float64]]
     log_likelihood: float | None
 
 
-def count_exactly(grammar: Learnable) -> Counted:
+def count_exactly(grammar: Learnable) -> ExpectedCounts:
     """Compute expectations from whole charts."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
@@ -43,7 +43,7 @@ def count_exactly(grammar: Learnable) -> Counted:
         scores = score(system.build(nothing, nothing))
         features.append(system.features(scores.expected))
         likelihood += float(np.log(scores.total)) - system.log_scale
-    return Counted(features, likelihood)
+    return ExpectedCounts(features, likelihood)
 
 
 class SoftCounts:
@@ -57,7 +57,7 @@ class SoftCounts:
             PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
         ]
 
-    def count(self, grammar: Learnable) -> Counted:
+    def count(self, grammar: Learnable) -> ExpectedCounts:
         """Sum several masks of each chart, under the grammar's present weights."""
         features = []
         for number in range(grammar.size):
@@ -69,10 +69,12 @@ class SoftCounts:
             assert total is not None
             features.append(total / self._masks)
         self._done += self._masks
-        return Counted(features, None)
+        return ExpectedCounts(features, None)
 
 
-def learned(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[Learnable, Counted]]:
+def learned(
+    grammar: Learnable, iterations: int, soft: SoftCounts | None = None
+) -> Iterator[tuple[Learnable, ExpectedCounts]]:
     """Run expectation maximization; yield after each iteration the grammar, and the counts under the previous one."""
     for _ in range(iterations):
         counted = count_exactly(grammar) if soft is None else soft.count(grammar)

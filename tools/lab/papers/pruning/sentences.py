@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.treebanks.reading import read_trees
-from hierogram.daemon.text.treebanks.transformations import Transformations, transformed
-from hierogram.daemon.text.treebanks.trees import Tree, preorder, words_of
+from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder
 from hierogram.samplers.charts.chart import Chart, SentenceGrammar, Sorted, cell_of, fill_chart, restricted
 from hierogram.samplers.charts.derivations import UNARY_EDGE, Forest, SentenceKey
 from hierogram.samplers.charts.hypergraph import Key, score
@@ -243,14 +243,14 @@ def main(
 ) -> None:
     """Measure, and print a table."""
     how = Transformations()
-    read = [transformed(tree, how) for tree in read_trees(treebank, 3 * trees)]
+    read = [transform_tree(tree, how) for tree in read_trees(treebank, 3 * trees)]
     known, others = read[:trees], read[trees:]
     if not others:
         raise InputError(f"{treebank} must have more than {trees:,} trees: lower --trees")
     grammar = grammar_of(known)
     root = Counter(tree.label for tree in known).most_common(1)[0][0]
     ways = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))
-    texts = [words_of(tree) for tree in others]
+    texts = [list_words(tree) for tree in others]
     chosen = [
         (part, words)
         for part, (least, most) in enumerate(_LENGTHS)

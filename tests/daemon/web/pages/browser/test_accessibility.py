@@ -201,9 +201,13 @@ def test_a_narrow_screen_hides_no_number(many: Store, serve: Serve, visit: Visit
 @pytest.mark.slow
 def test_the_live_page_fits_a_narrow_screen(learned: Store, serve: Serve, visit: Visit) -> None:
     file = "corpora/monday/an-archive-with-a-long-name.tar.gz"
-    learned.set_apart(file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}")
+    learned.record_failed_file(
+        file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}"
+    )
     learned.queue_deliveries("https://example.org/hook", ["file-failed"])
-    learned.set_apart(file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}")
+    learned.record_failed_file(
+        file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}"
+    )
     learned.queue_deliveries("https://example.org/hook", ["file-failed"])
     page = visit(f"{serve(learned)}/now", viewport={"width": 390, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

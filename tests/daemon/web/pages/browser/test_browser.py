@@ -12,12 +12,12 @@ from hierogram.storage.store import Store
 pytestmark = pytest.mark.database("sqlite")
 
 TOKEN = "a token of some length"
-MOST_TABS = 80
+MAX_TABS = 80
 
 
 def tab_to(page: Any, selector: str) -> None:
     """Press Tab until the selected element has the focus."""
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
             return

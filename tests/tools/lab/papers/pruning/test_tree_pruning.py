@@ -6,7 +6,7 @@ from tests.samplers.charts.sentences import sentence_of, system_of
 
 from hierogram.samplers.charts.chart import fill_chart
 from hierogram.samplers.charts.derivations import Forest
-from hierogram.samplers.charts.hypergraph import score, total_of
+from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.tools.lab.papers.pruning.sentences import TreePruningKernel, spans_of
 
@@ -32,7 +32,7 @@ def test_masked_sums_equal_those_of_the_hypergraph() -> None:
     for _ in range(60):
         selected, assigned = random.random((2, len(SPANS))) < 0.5
         graph = system.build(selected, assigned)
-        total = total_of(graph)
+        total = total_weight(graph)
         chart = fill_chart(grammar, system._kept)
         if total == 0:
             assert not np.isfinite(chart.log_weight(0, 0, len(SENTENCE)))

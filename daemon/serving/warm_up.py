@@ -1,4 +1,4 @@
-"""Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warming`.
+"""Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warm_up`.
 
 For container images and installations, so that the first start takes
 seconds. Kernels are cached for this type of processor.
@@ -13,8 +13,8 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
-from hierogram.daemon.serving.service import get_ready
+from hierogram.daemon.serving.sampling import DaemonAligner, SamplingTurns
+from hierogram.daemon.serving.service import prepare_kernels
 from hierogram.daemon.serving.supervision import Heartbeat
 
 # Enough rules to make tables grow, which uses other kernels.
@@ -28,9 +28,9 @@ def warm_up_daemon() -> None:
     with TemporaryDirectory(prefix="hierogram-") as folder, open_grammar(f"{folder}/s.db", create=True) as opened:
         log = open_log(configuration.log)
         opened.add([*_LINKED, *_UNLINKED])
-        get_ready(opened.settings(), log, answers=True)
+        prepare_kernels(opened.settings(), log, answers=True)
         with Learner(opened.store, LearnOptions()) as learner:
-            aligning = Aligning(opened.store, learner, configuration, stop, Heartbeat(), log)
+            aligning = DaemonAligner(opened.store, learner, configuration, stop, Heartbeat(), log)
             turns = SamplingTurns(learner, configuration.sampling, stop, HealthRegistry(), log, aligning)
             turns.take()
             while any(opened.status().behind.values()):

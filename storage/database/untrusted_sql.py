@@ -15,17 +15,17 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
-from hierogram.storage.child import SignOfLife, limit
-from hierogram.storage.exceptions import QuestionError, SlowQueryError
+from hierogram.storage.exceptions import QueryError, SlowQueryError
+from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 
-LONGEST_VALUE = 10_000
+MAX_VALUE_LENGTH = 10_000
 """Maximum number of characters of a value; a longer one is cut and ends with an ellipsis."""
 MEMORY_MB = 320
 """Memory limit of a question's process, including its interpreter."""
-LONGEST_SQLITE_VALUE = 8 << 20
+MAX_SQLITE_VALUE_LENGTH = 8 << 20
 """Maximum size of an SQLite value in bytes."""
 
-NOT_FOR_STRANGERS = (
+FORBIDDEN_FUNCTIONS = (
     "^(pg_(try_)?advisory_.*|pg_(terminate|cancel)_backend|pg_notify|set_config|pg_export_snapshot"
     "|pg_(create|copy|drop)_.*replication_slot|pg_sync_replication_slots|pg_replication_.*|pg_logical_.*"
     "|lo_.*|loread|lowrite|pg_read_.*|pg_ls_.*|pg_stat_file)$"
@@ -46,7 +46,7 @@ _FILE_MB = 256
 _FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
-_MOST_DIGITS = 4_000
+_MAX_DIGITS = 4_000
 """Maximum number of digits of a number; Python does not convert longer ones to text."""
 _PIECE = 1 << 16
 """Approximate number of bytes of rows per message."""
@@ -65,7 +65,7 @@ SELECT rolsuper,
 """
 
 
-def too_slow(seconds: float) -> SlowQueryError:
+def time_limit_error(seconds: float) -> SlowQueryError:
     """Return the error of an answer that exceeds its time limit."""
     return SlowQueryError(f"the query was canceled after {seconds:g} s: select less")
 
@@ -90,8 +90,8 @@ def sqlite_address(file: str) -> str:
     return address if used or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
 
 
-def answer(
-    _alive: SignOfLife,
+def run_query(
+    _alive: KeepAlive,
     file: str | None,
     connect: dict[str, Any],
     settings: str,
@@ -106,14 +106,14 @@ def answer(
 
     `file` is an SQLite file, or None for Postgres: then `connect` are the arguments of `psycopg.connect`, and
     `settings` are statements that change settings. With `own_role` the role may do
-    more than compute. Raises `QuestionError` and `SlowQueryError`.
+    more than compute. Raises `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
         rows = (
-            _rows_of_sqlite(file, statement)
+            _query_sqlite(file, statement)
             if file is not None
-            else _rows_of_postgres(connect, settings, statement, seconds, most_rows, own_role)
+            else _query_postgres(connect, settings, statement, seconds, most_rows, own_role)
         )
         yield list(map(str, next(rows)))
         columns = list(map(str, next(rows)))
@@ -125,53 +125,55 @@ def answer(
             if more:
                 break
             cells = [_cell(value) for value in row]
-            cut += sum(isinstance(cell, str) and len(cell) > LONGEST_VALUE for cell in cells)
+            cut += sum(isinstance(cell, str) and len(cell) > MAX_VALUE_LENGTH for cell in cells)
             lines += _ENCODER.encode(cells).encode("utf-8", "replace") + b"\n"
             if len(lines) >= _PIECE:
                 yield bytes(lines)
                 lines.clear()
         yield bytes(lines)
         yield more, cut
-    except QuestionError:
+    except QueryError:
         raise
     except MemoryError as error:
-        raise QuestionError(f"the query exceeds {MEMORY_MB} MB of memory: select less") from error
+        raise QueryError(f"the query exceeds {MEMORY_MB} MB of memory: select less") from error
     except Exception as error:
         # Driver errors about a question are for the user who asked it.
-        raise too_slow(seconds) if getattr(error, "sqlstate", None) == "57014" else _refused(error) from error
+        raise (
+            time_limit_error(seconds) if getattr(error, "sqlstate", None) == "57014" else _convert_error(error)
+        ) from error
 
 
 def _limit_process(seconds: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
-    limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
-    limit(resource.RLIMIT_NOFILE, _FILES)
+    set_resource_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
+    set_resource_limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
+    set_resource_limit(resource.RLIMIT_NOFILE, _FILES)
     # Questions have a lower priority than sampling.
     with suppress(OSError):
         os.nice(_NICENESS)
 
 
-def _rows_of_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
+def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     """Yield an empty row when the file is open, then the column names, then the rows."""
     connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS)
     connection.isolation_level = None
     settings = ("query_only=ON", f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}")
     for setting in settings:
         connection.execute(f"PRAGMA {setting}").close()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SQLITE_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
     connection.set_authorizer(allow_reading)
     yield ()
     cursor = connection.execute(statement)
     if cursor.description is None:
-        raise QuestionError("not a query: write a SELECT")
+        raise QueryError("not a query: write a SELECT")
     yield [str(column[0]) for column in cursor.description or ()]
     yield from cursor
 
 
-def _rows_of_postgres(
+def _query_postgres(
     connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
-    """Yield the same as `_rows_of_sqlite`, read through a cursor, which can only be declared for one SELECT.
+    """Yield the same as `_query_sqlite`, read through a cursor, which can only be declared for one SELECT.
 
     The server cuts long values.
     """
@@ -186,10 +188,10 @@ def _rows_of_postgres(
         # The second setting ends the statement if this process is gone.
         timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
         cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
-        superuser, functions = cursor.execute(_ROLE, (NOT_FOR_STRANGERS,)).fetchone() or (True, None)
+        superuser, functions = cursor.execute(_ROLE, (FORBIDDEN_FUNCTIONS,)).fetchone() or (True, None)
         if not own_role and (superuser or functions):
             may = "is a superuser" if superuser else f"may execute {functions}"
-            raise QuestionError(
+            raise QueryError(
                 f"SQL queries are disabled: the role of sql_url {may}: create it as described in docs/pages.md"
             )
         yield ()
@@ -203,7 +205,7 @@ def _rows_of_postgres(
             return
         names = ", ".join(f"c{n}" for n in range(len(columns)))
         chosen = ", ".join(
-            f"c{n}" if kind in _PLAIN_TYPES else f"left(CAST(c{n} AS text), {LONGEST_VALUE + 1})"
+            f"c{n}" if kind in _PLAIN_TYPES else f"left(CAST(c{n} AS text), {MAX_VALUE_LENGTH + 1})"
             for n, (_, kind) in enumerate(columns)
         )
         cursor.execute(
@@ -214,9 +216,9 @@ def _rows_of_postgres(
 
 
 def _cell(value: object) -> Cell:
-    """Convert a value to JSON; a text longer than `LONGEST_VALUE` is cut."""
+    """Convert a value to JSON; a text longer than `MAX_VALUE_LENGTH` is cut."""
     if isinstance(value, Decimal):
-        if value.adjusted() >= _MOST_DIGITS:
+        if value.adjusted() >= _MAX_DIGITS:
             value = f"{value:f}"
         else:
             value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
@@ -226,15 +228,15 @@ def _cell(value: object) -> Cell:
         # JSON has no infinite numbers.
         return value if abs(value) < float("inf") else str(value)
     if isinstance(value, bytes | memoryview):
-        text = f"\\x{bytes(value[: LONGEST_VALUE + 1]).hex()}"
+        text = f"\\x{bytes(value[: MAX_VALUE_LENGTH + 1]).hex()}"
     else:
         text = value.isoformat(" ") if isinstance(value, datetime) else str(value)
-    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
+    return text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + "…"
 
 
-def _refused(error: Exception) -> QuestionError:
+def _convert_error(error: Exception) -> QueryError:
     first = getattr(getattr(error, "diag", None), "message_primary", None)
     text = str(first or error).strip()
     if "not authorized" in text:
-        return QuestionError(f"only SELECT without side effects is allowed ({text})")
-    return QuestionError(f"database error: {text}")
+        return QueryError(f"only SELECT without side effects is allowed ({text})")
+    return QueryError(f"database error: {text}")

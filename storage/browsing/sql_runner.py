@@ -1,6 +1,6 @@
 """Answers to users' SQL, each in a read-only process with limits of time and size.
 
-A statement's memory and processor time belong to a child process (`storage.child`), which has limits
+A statement's memory and processor time belong to a child process (`storage.worker_process`), which has limits
 of both, answers one question, and is killed at its deadline. The answer is counted as it arrives and stored in a file.
 """
 
@@ -16,17 +16,17 @@ from typing import IO, Any
 
 from sqlalchemy import URL
 
-from hierogram.storage.child import Child
-from hierogram.storage.database import questions
+from hierogram.storage.database import untrusted_sql
 from hierogram.storage.database.connection import POSTGRES, parse_url, sqlite_file
 from hierogram.storage.database.postgres import connection_arguments, local_settings, transaction_settings
-from hierogram.storage.exceptions import ChildError, QuestionError, StoreUnavailableError, StoreUrlError
+from hierogram.storage.exceptions import QueryError, StoreUnavailableError, StoreUrlError, WorkerProcessError
+from hierogram.storage.worker_process import WorkerProcess
 
-LONGEST_QUESTION = 10_000
+MAX_QUERY_LENGTH = 10_000
 """Maximum length of a question in characters."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Maximum size of an answer in bytes; the rest is cut."""
-MOST_CELLS = 50_000
+MAX_CELLS = 50_000
 """Maximum number of values on a page."""
 OFF = (
     "SQL queries are disabled: on Postgres they require a separate role, so that they cannot block the daemon: create "
@@ -42,7 +42,7 @@ _IN_MEMORY = 256 << 10
 
 
 @dataclass(frozen=True)
-class Answered:
+class SpooledResult:
     """Answer: column names, whether there are more rows, and the number of values that were cut."""
 
     columns: list[str]
@@ -56,7 +56,7 @@ class Answered:
         return iter(self.kept)
 
     @cached_property
-    def rows(self) -> list[list[questions.Cell]]:
+    def rows(self) -> list[list[untrusted_sql.Cell]]:
         """Return all rows; for small answers."""
         return [json.loads(line) for line in self.lines()]
 
@@ -65,7 +65,7 @@ class Answered:
         self.kept.close()
 
 
-class Asker:
+class SqlRunner:
     """Answers questions in SQL about the store at a URL. May be used by several threads.
 
     On Postgres each question has a connection of its own, under the role of `sql_url`, or with `own_role` under that of
@@ -97,48 +97,50 @@ class Asker:
                 # The error message itself would contain the password.
                 self.refusal = WRONG
         self._lock = threading.Lock()
-        self._next: Child | None = None
+        self._next: WorkerProcess | None = None
 
-    def ask(
-        self, question: str, seconds: float, limit: int, cells: int = MOST_CELLS, size: int = MOST_BYTES
-    ) -> Answered:
+    def query(
+        self, question: str, seconds: float, limit: int, cells: int = MAX_CELLS, size: int = MAX_BYTES
+    ) -> SpooledResult:
         """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
 
-        Raises `QuestionError` if the database rejects the question or it needs too many resources, `SlowQueryError` if
+        Raises `QueryError` if the database rejects the question or it needs too many resources, `SlowQueryError` if
         it takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
         """
         if self.refusal is not None:
-            raise QuestionError(self.refusal)
+            raise QueryError(self.refusal)
         statement = question.strip().rstrip(";").strip()
         if not statement:
-            raise QuestionError("empty query: write a SELECT")
-        if len(statement) > LONGEST_QUESTION or "\0" in statement:
-            raise QuestionError(f"the query must have up to {LONGEST_QUESTION:,} characters and no NUL")
+            raise QueryError("empty query: write a SELECT")
+        if len(statement) > MAX_QUERY_LENGTH or "\0" in statement:
+            raise QueryError(f"the query must have up to {MAX_QUERY_LENGTH:,} characters and no NUL")
         child = self._take() or self._child()
         try:
             with closing(child):
                 return self._answer(child, statement, seconds, limit, cells, size)
-        except ChildError as error:
-            raise QuestionError(
-                f"the query process died, probably because the query exceeded {questions.MEMORY_MB} MB of memory: "
+        except WorkerProcessError as error:
+            raise QueryError(
+                f"the query process died, probably because the query exceeded {untrusted_sql.MEMORY_MB} MB of memory: "
                 "select less"
             ) from error
         finally:
             self._prepare()
 
-    def _answer(self, child: Child, statement: str, seconds: float, limit: int, cells: int, size: int) -> Answered:
+    def _answer(
+        self, child: WorkerProcess, statement: str, seconds: float, limit: int, cells: int, size: int
+    ) -> SpooledResult:
         until = time.monotonic() + _START_SECONDS
 
         def check_time() -> None:
             if time.monotonic() > until:
-                raise questions.too_slow(seconds)
+                raise untrusted_sql.time_limit_error(seconds)
 
         # The caller closes it.
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         taken = 0
         try:
             given = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
-            with closing(child.run(check_time, questions.answer, *given)) as pieces:
+            with closing(child.run(check_time, untrusted_sql.run_query, *given)) as pieces:
                 # The first item means that the database is open; the question's time starts here.
                 next(pieces)
                 until = time.monotonic() + seconds
@@ -146,10 +148,10 @@ class Asker:
                 assert isinstance(columns, list)
                 for piece in pieces:
                     if isinstance(piece, tuple):
-                        return Answered(columns, *piece, kept)
+                        return SpooledResult(columns, *piece, kept)
                     taken += len(piece)
                     if taken > size:
-                        return Answered(columns, True, 0, kept)
+                        return SpooledResult(columns, True, 0, kept)
                     assert isinstance(piece, bytes)
                     kept.write(piece)
                     check_time()
@@ -166,15 +168,15 @@ class Asker:
         if child is not None:
             child.close()
 
-    def _take(self) -> Child | None:
+    def _take(self) -> WorkerProcess | None:
         with self._lock:
             child, self._next = self._next, None
         return child
 
-    def _child(self) -> Child:
+    def _child(self) -> WorkerProcess:
         driver = ("psycopg",) if self._file is None else ()
         # The question has its own time limit, so silence is not limited.
-        return Child(questions.MEMORY_MB << 20, float("inf"), (questions.__name__, *driver))
+        return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))
 
     def _prepare(self) -> None:
         """Start the process of the next question early: loading the Postgres driver takes a quarter of a second."""

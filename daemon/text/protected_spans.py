@@ -36,7 +36,7 @@ _LIKELY = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
 _BLANKS = re.compile(r"\s+")
 
 
-class Kept(NamedTuple):
+class ProtectedSpan(NamedTuple):
     """Untranslatable span: its position in a text and its written form."""
 
     start: int
@@ -49,9 +49,9 @@ class Kept(NamedTuple):
         return _BLANKS.sub(NO_BREAK, self.written)
 
 
-def kept_in(text: str, tags: bool = True) -> list[Kept]:
+def find_protected(text: str, tags: bool = True) -> list[ProtectedSpan]:
     """Return the untranslatable spans of a text, in order. With `tags`, tags are included."""
     if not _LIKELY.search(text):
         return []
     pattern = _KEPT_OR_TAG if tags else _KEPT
-    return [Kept(*match.span(), match.group()) for match in pattern.finditer(text)]
+    return [ProtectedSpan(*match.span(), match.group()) for match in pattern.finditer(text)]

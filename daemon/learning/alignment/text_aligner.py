@@ -7,20 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.learning.alignment.aligning import answering_options, ways_of
-from hierogram.daemon.learning.alignment.requests import Request
-from hierogram.daemon.learning.stored_links import NamedCounts, Names, names_of, units_of
-from hierogram.daemon.text.segments import joined, words_of_parts
-from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
-from hierogram.samplers.alignment.bitext import Side, read_side, tokens_of
-from hierogram.samplers.alignment.chain import evidence_of
+from hierogram.daemon.learning.alignment.aligning import make_direction_tasks, text_options
+from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.stored_links import NamedCounts, Names, unit_names, words_and_stems
+from hierogram.daemon.text.segments import index_words, join_parts
+from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
+from hierogram.samplers.alignment.bitext import Side, read_side, split_tokens
+from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import LearnedCounts
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import AlignerCounts, AnsweringCounts
+from hierogram.storage.records import AlignerCounts, TextAlignerCounts
 from hierogram.storage.store import Store
 
 _DIGITS = 5
@@ -32,7 +32,7 @@ Texts = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredPair:
+class AlignedPair:
     """Words and links of a pair.
 
     `forward`, `backward` float32[source words, target words]: posterior probability of each link in the direction that
@@ -55,7 +55,7 @@ class AnsweredPair:
         return mean
 
 
-class AnsweringAligner:
+class TextAligner:
     """Aligner of unstored pairs, given the store's current counts. Thread-safe.
 
     Each pair is aligned separately: its links do not depend on the other pairs of the request.
@@ -63,14 +63,14 @@ class AnsweringAligner:
 
     def __init__(self, store: Store) -> None:
         settings = store.settings()
-        notation = notation_of(settings.grammar)
+        notation = find_notation(settings.grammar)
         if notation.takes != PAIRS:
             raise WrongKindError(f"{store.url}: {notation.cannot('align')}: its sentences are monolingual")
         self._store = store
         self._seed = settings.seed
         self._most_words = settings.max_tokens
-        self.texts: TextPipeline = pipeline_of(settings)
-        self._found: AnsweringCounts | None = None
+        self.texts: TextPipeline = make_pipeline(settings)
+        self._found: TextAlignerCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
         """Return the texts as the store takes them in: tokenized and lowercased if its settings say so.
@@ -88,7 +88,7 @@ class AnsweringAligner:
                 return advice
         return None
 
-    def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AnsweredPair]]:
+    def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
         """Return the store's position and the links of tokenized pairs given its counts at that position.
 
         If the store has word parts, so must the pairs, and the results are in words. Human links of a stored pair also
@@ -97,15 +97,18 @@ class AnsweringAligner:
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
-                if (n := len(tokens_of(text))) > self._most_words:
+                if (n := len(split_tokens(text))) > self._most_words:
                     raise InputError(
                         f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._most_words:,}"
                     )
-        units = [units_of(read_side([source]), read_side([target])) for source, target in pairs]
-        names = [names_of(*pair) for pair in units]
-        words, stems = _met(of_words for of_words, _ in names), _met(of_stems for _, of_stems in names)
-        stored = [(" ".join(tokens_of(source)), " ".join(tokens_of(target))) for source, target in pairs]
-        found = self._found = self._store.answering((words, stems), stored, self._found)
+        units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
+        names = [unit_names(*pair) for pair in units]
+        words, stems = (
+            _distinct_names(of_words for of_words, _ in names),
+            _distinct_names(of_stems for _, of_stems in names),
+        )
+        stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
+        found = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
         if not found.counts.jumps:
             raise AlignerUntrainedError(
                 f"{self._store.url}: the aligner has not seen any pairs yet: it learns from pairs that are added "
@@ -116,53 +119,53 @@ class AnsweringAligner:
         answers = []
         for texts, key, both, own in zip(pairs, stored, units, names, strict=True):
             people = found.known.get(key, KnownLinks())
-            answers.append(_answered(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
-        return found.position, list(map(_in_words, answers)) if self.texts.joins else answers
+            answers.append(_align_pair(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
+        return found.position, list(map(_in_words, answers)) if self.texts.merges else answers
 
 
-def _met(names: Iterable[Names]) -> Names:
+def _distinct_names(names: Iterable[Names]) -> Names:
     """Return the distinct names of several pairs. Names with a NUL
     are omitted: no stored word has one, and Postgres rejects them.
     """
-    lots = list(names)
-    one, other = (sorted({name for lot in lots for name in lot[k] if "\0" not in name}) for k in (0, 1))
+    batches = list(names)
+    one, other = (sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1))
     return one, other
 
 
-def _answered(
+def _align_pair(
     texts: Texts,
     units: tuple[tuple[Side, Side], tuple[Side, Side]],
     prior: LearnedCounts,
     people: KnownLinks,
     symmetrization: str = POSTERIOR,
     seed: int = 1,
-) -> AnsweredPair:
+) -> AlignedPair:
     """Sample the links of one pair, by words and stems, given the counts of other pairs and the human links."""
     (source, target), stems = units
-    options = answering_options(Request(seed=seed, chains=_CHAINS))
+    options = text_options(AlignOptions(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
-    for way in ways_of(source, target, options, prior, stems=stems):
-        evidence = evidence_of(way.direction.sides, {0: people}, way.number == 0) if any(people) else None
+    for task in make_direction_tasks(source, target, options, prior, stems=stems):
+        evidence = make_evidence(task.direction.sides, {0: people}, task.number == 0) if any(people) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
-            keys[options.knows_stems(chain)].append(chain_seed(options.seed, way.number, chain))
+            keys[options.knows_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, *others = (
-            build(options, *view, evidence).run(of_view) for view, of_view in zip(way.views, keys, strict=True)
+            build(options, *view, evidence).run(of_view) for view, of_view in zip(task.views, keys, strict=True)
         )
         for more in others:
             add_marginals(total, more)
         marginals.append(total)
-        decoded.append(decode(way.direction, options.model, total))
+        decoded.append(decode(task.direction, options.model, total))
     joined = join_directions(symmetrization, decoded, marginals, source, target)
     cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
     height, width = len(source.words), len(target.words)
     forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
     for link in people.fixed:
         forward[link] = backward[link] = 1
-    return AnsweredPair(
-        tokens_of(texts[0]),
-        tokens_of(texts[1]),
+    return AlignedPair(
+        split_tokens(texts[0]),
+        split_tokens(texts[1]),
         forward,
         backward,
         decoded[0],
@@ -171,9 +174,9 @@ def _answered(
     )
 
 
-def _in_words(pair: AnsweredPair) -> AnsweredPair:
+def _in_words(pair: AlignedPair) -> AlignedPair:
     """Return the pair with links between words instead of parts. A word takes its parts' highest probability."""
-    source, target = words_of_parts(pair.source), words_of_parts(pair.target)
+    source, target = index_words(pair.source), index_words(pair.target)
     if not (pair.source and pair.target):
         return replace(pair, source=_words(pair.source), target=_words(pair.target))
     starts = [np.unique(places[:-1], return_index=True)[1] for places in (source, target)]
@@ -182,7 +185,7 @@ def _in_words(pair: AnsweredPair) -> AnsweredPair:
         found: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
         return found
 
-    return AnsweredPair(
+    return AlignedPair(
         _words(pair.source),
         _words(pair.target),
         cells(pair.forward),
@@ -194,7 +197,7 @@ def _in_words(pair: AnsweredPair) -> AnsweredPair:
 
 
 def _words(parts: Sequence[str]) -> list[str]:
-    return tokens_of(joined(" ".join(parts)))
+    return split_tokens(join_parts(" ".join(parts)))
 
 
 def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
@@ -211,18 +214,18 @@ def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[i
 def warm_up() -> None:
     """Compile or load the kernels for an answer: align a pair in memory, with and without a fixed link."""
     texts = ("a b", "x y")
-    units = units_of(read_side([texts[0]]), read_side([texts[1]]))
-    prior = NamedCounts(AlignerCounts([], [], [])).of(names_of(*units), (2, 2))
+    units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
+    prior = NamedCounts(AlignerCounts([], [], [])).of(unit_names(*units), (2, 2))
     for fixed in ((), ((0, 0),)):
-        _answered(texts, units, prior, KnownLinks(frozenset(fixed)))
+        _align_pair(texts, units, prior, KnownLinks(frozenset(fixed)))
 
 
-def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
+def as_plain(pair: AlignedPair, least: float | None = None) -> dict[str, object]:
     """Return a pair as plain values for JSON. With `least`, `links` are all links with at least this probability."""
     posterior = pair.posterior
     links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
     places = tuple(np.array(links, np.intp).reshape(-1, 2).T)
-    columns = [_shown(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
+    columns = [_rounded(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
     return {
         "source": pair.source,
         "target": pair.target,
@@ -231,17 +234,17 @@ def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object
             {"source": s, "target": t, "probability": p, "forward": forward, "backward": backward}
             for (s, t), p, forward, backward in zip(links, *columns, strict=True)
         ],
-        "forward": _of_words(pair.of_target),
-        "backward": _of_words(pair.of_source),
+        "forward": _plain_word_links(pair.of_target),
+        "backward": _plain_word_links(pair.of_source),
     }
 
 
-def _of_words(found: DirectionLinks) -> list[dict[str, object]]:
+def _plain_word_links(found: DirectionLinks) -> list[dict[str, object]]:
     return [
         {"position": None if link < 0 else link, "probability": p}
-        for link, p in zip(found.links.tolist(), _shown(found.posterior), strict=True)
+        for link, p in zip(found.links.tolist(), _rounded(found.posterior), strict=True)
     ]
 
 
-def _shown(p: NDArray[np.float32]) -> list[float]:
+def _rounded(p: NDArray[np.float32]) -> list[float]:
     return [round(one, _DIGITS) for one in np.minimum(p, 1).tolist()]

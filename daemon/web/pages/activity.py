@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, symbols_of
+from hierogram.daemon.web.pages.rendering import PageContext, split_symbols
 from hierogram.samplers.diagnostics.convergence import effective_size
-from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
 from hierogram.storage.records import Settings
@@ -28,7 +28,7 @@ _RECENT = timedelta(hours=24)
 """Age up to which failures are counted in the summary."""
 
 
-def now_routes(page: PageContext) -> APIRouter:
+def activity_routes(page: PageContext) -> APIRouter:
     """Return the router for the activity page."""
     router = APIRouter()
 
@@ -37,15 +37,18 @@ def now_routes(page: PageContext) -> APIRouter:
     def now_page(request: Request) -> Response:
         """Return the state of the store and of the daemon."""
         texts(request)
-        with page.reader.look() as look:
-            status = progress.store_status(look, page.reader.url)
-            sweeps = progress.last_sweeps(look, _SWEEPS)
-            batches = progress.last_batches(look, _ROWS)
-            settings = look.settings()
+        with page.reader.read() as transaction:
+            status = progress.store_status(transaction, page.reader.url)
+            sweeps = progress.last_sweeps(transaction, _SWEEPS)
+            batches = progress.last_batches(transaction, _ROWS)
+            settings = transaction.settings()
             curve = _curve(sweeps, settings)
-            notation = notation_of(settings.grammar)
-            rejected, failed_files = progress.last_rejected(look, _ROWS), progress.last_failed_files(look, _ROWS)
-            exports, changes = progress.last_exports(look, _ROWS), progress.last_changes(look, _ROWS)
+            notation = find_notation(settings.grammar)
+            rejected, failed_files = (
+                progress.last_rejected(transaction, _ROWS),
+                progress.last_failed_files(transaction, _ROWS),
+            )
+            exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
             daemon, at = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
                 "store": asdict(status),
@@ -58,17 +61,17 @@ def now_routes(page: PageContext) -> APIRouter:
                 "annealed": _is_annealed(settings),
                 "batches": batches,
                 "rejected": rejected,
-                "damaged": progress.first_damaged(look, _ROWS),
+                "damaged": progress.first_damaged(transaction, _ROWS),
                 "failed_files": failed_files,
-                "deliveries": progress.open_deliveries(look, _ROWS),
+                "deliveries": progress.open_deliveries(transaction, _ROWS),
                 "exports": exports,
-                "jobs": job_statuses(progress.scheduled(look)),
+                "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "changes": changes,
                 "at": at,
-                "sql": look.asked,
+                "sql": transaction.statements,
                 "_one": notation.one,
                 "_many": notation.many,
-                "_symbols": lambda side: symbols_of(side, settings),
+                "_symbols": lambda side: split_symbols(side, settings),
                 "_exported": next((row for row in exports if row["state"] == "done"), None),
                 "_failures": _failures(daemon, batches, failed_files, exports, at - _RECENT),
             }
@@ -88,7 +91,7 @@ def _failures(
     recent_batches = [row for row in batches if _is_recent(row["started_at"], since)]
     recent_files = [row for row in failed_files if _is_recent(row["at"], since)]
     recent_exports = [row for row in exports if _is_recent(row["started_at"], since)]
-    loops = [] if daemon is None else [loop for loop in daemon["loops"] if not loop["turns"]]
+    loops = [] if daemon is None else [loop for loop in daemon["loops"] if not loop["running"]]
     found = (
         ("stopped loop", len(loops), False),
         ("failed file", len(recent_files), len(recent_files) == _ROWS),
@@ -157,21 +160,27 @@ def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
     """Return the state of the daemon, or None without a daemon."""
     if page.service is None:
         return None
-    condition = page.service.condition()
+    condition = page.service.status()
     return {
         "uptime": condition.uptime,
         "degraded": condition.degraded,
         "lag": asdict(condition.lag.by(pairs)),
         "spool": asdict(condition.spool),
         "loops": [
-            {"name": loop.name, "age": loop.age, "turns": loop.turns, "restarts": loop.restarts, "error": loop.error}
+            {
+                "name": loop.name,
+                "age": loop.age,
+                "running": loop.running,
+                "restarts": loop.restarts,
+                "error": loop.error,
+            }
             for loop in condition.loops
         ],
     }
 
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
-FEWEST_VALUES = 6
+MIN_VALUES = 6
 """Fewest log-likelihoods for a verdict; with fewer, the verdict is `SHORT`."""
 _WARM_VALUES = 16
 _ERRORS = 2.0
@@ -200,7 +209,7 @@ def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
     2021]. With 16 or more values, the first half is discarded as warm-up.
     """
     kept = points[len(points) // 2 :] if len(points) >= _WARM_VALUES else points
-    if len(kept) < FEWEST_VALUES:
+    if len(kept) < MIN_VALUES:
         return Trend(SHORT, len(kept))
     sweeps, values = np.array([sweep for sweep, _ in kept], np.float64), np.array([value for _, value in kept])
     half = len(kept) // 2

@@ -1,8 +1,8 @@
 """Worker process for untrusted input, which can be killed and has a memory limit.
 
-`Child.run` calls a generator function in a fresh interpreter and yields its items. The child has a memory limit, is
-killed if it gives no sign of life, is the first to be killed if the machine runs out of memory, and ends with its
-parent in any case. It does not inherit the daemon's own environment variables. A child that finished its work is
+`WorkerProcess.run` calls a generator function in a fresh interpreter and yields its items. The child has a memory
+limit, is killed if it gives no sign of life, is the first to be killed if the machine runs out of memory, and ends with
+its parent in any case. It does not inherit the daemon's own environment variables. A child that finished its work is
 reused.
 """
 
@@ -22,18 +22,18 @@ from importlib import import_module
 from struct import Struct
 from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
-from hierogram.storage.exceptions import ChildError, StoreUnavailableError
+from hierogram.storage.exceptions import StoreUnavailableError, WorkerProcessError
 
 Item = TypeVar("Item")
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 
-SignOfLife = Callable[[], None]
+KeepAlive = Callable[[], None]
 """Callback that the work calls often to show that it makes progress."""
 
 MEMORY_BYTES = 512 << 20
-SILENT_SECONDS = 60.0
+SILENCE_TIMEOUT_SECONDS = 60.0
 
-_MOST_MESSAGE_BYTES = 1 << 28
+_MAX_MESSAGE_BYTES = 1 << 28
 _PIPE_BYTES = 1 << 20
 _RUNS = 200
 """Number of runs after which a child is replaced."""
@@ -52,18 +52,21 @@ _starter = ThreadPoolExecutor(1, "hierogram-child")
 """Starts all children: Linux kills a child when the thread that started it ends, and this thread ends last."""
 
 
-class _EndedError(ChildError):
+class _EndedError(WorkerProcessError):
     """The process has ended before its work."""
 
 
-class Child:
+class WorkerProcess:
     """Worker process, started on demand; not thread-safe.
 
     It imports the modules `loads` when it starts.
     """
 
     def __init__(
-        self, memory_bytes: int = MEMORY_BYTES, silent_seconds: float = SILENT_SECONDS, loads: tuple[str, ...] = ()
+        self,
+        memory_bytes: int = MEMORY_BYTES,
+        silent_seconds: float = SILENCE_TIMEOUT_SECONDS,
+        loads: tuple[str, ...] = (),
     ) -> None:
         self._memory = memory_bytes
         self._silent = silent_seconds
@@ -79,15 +82,15 @@ class Child:
     def run(
         self,
         wait: Callable[[], None],
-        work: Callable[Concatenate[SignOfLife, Given], Iterator[Item]],
-        *given: Given.args,
-        **named: Given.kwargs,
+        work: Callable[Concatenate[KeepAlive, Arguments], Iterator[Item]],
+        *given: Arguments.args,
+        **named: Arguments.kwargs,
     ) -> Generator[Item, None, None]:
-        """Yield the items of `work`, a function of a module whose first argument is a `SignOfLife`.
+        """Yield the items of `work`, a function of a module whose first argument is a `KeepAlive`.
 
         `wait` is called several times a second between items; an exception in it ends the work. Closing the generator
-        early kills the child. Raises the exceptions of `work` that belong to this program, `ChildError` if the work
-        stalls, is killed, exceeds its memory or fails otherwise, and `StoreUnavailableError` if no process can be
+        early kills the child. Raises the exceptions of `work` that belong to this program, `WorkerProcessError` if the
+        work stalls, is killed, exceeds its memory or fails otherwise, and `StoreUnavailableError` if no process can be
         started.
         """
         request = pickle.dumps((work, given, named), pickle.HIGHEST_PROTOCOL)
@@ -111,7 +114,7 @@ class Child:
                     name, message = content
                     raise name(message)
                 elif kind == _FAILED:
-                    raise ChildError(content)
+                    raise WorkerProcessError(content)
                 kind, content = self._message(wait)
             well = True
         finally:
@@ -181,8 +184,10 @@ class Child:
 
     def _message(self, wait: Callable[[], None]) -> tuple[int, Any]:
         [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
-        if length > _MOST_MESSAGE_BYTES:
-            raise ChildError(f"the reader process sent {length:,} bytes at once, the limit is {_MOST_MESSAGE_BYTES:,}")
+        if length > _MAX_MESSAGE_BYTES:
+            raise WorkerProcessError(
+                f"the reader process sent {length:,} bytes at once, the limit is {_MAX_MESSAGE_BYTES:,}"
+            )
         kind, content = pickle.loads(self._bytes(length, wait))
         return kind, content
 
@@ -203,7 +208,7 @@ class Child:
         move: Callable[[int, memoryview], int],
         wait: Callable[[], None],
     ) -> None:
-        """Read or write all bytes; raises `ChildError` if none are transferred for too long or the process ends."""
+        """Read or write all bytes; raises `WorkerProcessError` if none are transferred for too long or it ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         heard = time.monotonic()
@@ -211,7 +216,7 @@ class Child:
             if not poll.poll(_LOOK_SECONDS * 1000):
                 wait()
                 if time.monotonic() - heard > self._silent:
-                    raise ChildError(f"reading made no progress for {self._silent:g} s and was aborted")
+                    raise WorkerProcessError(f"reading made no progress for {self._silent:g} s and was aborted")
                 continue
             with suppress(BlockingIOError):
                 moved = move(pipe.fileno(), missing)
@@ -229,7 +234,7 @@ class Child:
         return _EndedError(f"the reader process was terminated {how}")
 
 
-def limit(what: int, most: int) -> None:
+def set_resource_limit(what: int, most: int) -> None:
     """Set a resource limit of this process, if the system supports it."""
     with suppress(OSError, ValueError):
         _, hard = resource.getrlimit(what)
@@ -239,9 +244,9 @@ def limit(what: int, most: int) -> None:
 
 def serve(parent: int, memory: int, *loads: str) -> None:
     """Serve the requests of process `parent` on standard input until it ends; the main loop of a child."""
-    _be_first_to_go()
-    end_with(parent)
-    limit(resource.RLIMIT_DATA, memory)
+    _prefer_oom_kill()
+    exit_with_parent(parent)
+    set_resource_limit(resource.RLIMIT_DATA, memory)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     # Output of libraries must not be mixed with the results.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -252,7 +257,7 @@ def serve(parent: int, memory: int, *loads: str) -> None:
         _work(answers, requests.read(length), memory)
 
 
-def end_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends, if supported."""
     if sys.platform == "linux":
         import ctypes
@@ -263,11 +268,11 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _be_first_to_go() -> None:
+def _prefer_oom_kill() -> None:
     """Ask the kernel to kill this process first if memory runs out, and leave the parent's process group."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    limit(resource.RLIMIT_CORE, 0)
+    set_resource_limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
             score.write("800")

@@ -25,6 +25,6 @@ def quoted(text: str) -> str:
     return _MARK.sub("\u2039", visible(text))
 
 
-def marked(lines: str) -> str:
+def enclose(lines: str) -> str:
     """Return quoted lines enclosed in tags, or an empty text if there are no lines."""
     return f"{BEGIN}\n{lines}\n{END}" if lines else ""

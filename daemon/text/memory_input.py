@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import LINKS, OBJECTS, members, said_links
-from hierogram.daemon.text.lines import LINES_A_CHUNK
+from hierogram.daemon.text.formats import LINKS, OBJECTS, members, parse_known_links
+from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
@@ -51,7 +51,7 @@ class GivenPairs:
     def fields(self) -> Iterator[LineColumns]:
         """Yield the pairs in chunks of some thousand."""
         numbered = enumerate(self._pairs, 1)
-        while some := list(islice(numbered, LINES_A_CHUNK)):
+        while some := list(islice(numbered, LINES_PER_CHUNK)):
             numbers: list[int] = []
             alignments: list[bytes | None] = []
             ids: list[str | None] = []
@@ -88,7 +88,9 @@ def known_links(known: KnownLinks) -> KnownLinks:
 
     Raises `RejectionError` if they are malformed.
     """
-    return KnownLinks(*(said_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True)))
+    return KnownLinks(
+        *(parse_known_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True))
+    )
 
 
 def _plain(links: Any) -> Any:

@@ -9,7 +9,7 @@ import sqlalchemy
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.reader import Look, Value
+from hierogram.storage.browsing.reader import ReadTransaction, Value
 from hierogram.storage.browsing.search import Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
@@ -17,11 +17,11 @@ from hierogram.storage.pairs import pairs
 from hierogram.storage.records import PairRecord, RuleRow
 from hierogram.storage.schema.tables import sentence_pairs
 
-_PAIRS_A_SCAN = 5_000
+_PAIRS_PER_SCAN = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class CompetingRule:
     """Rule with a common side: id, other side, expected uses, and probability of that side."""
 
     id: int
@@ -30,9 +30,9 @@ class Rival:
     probability: float
 
 
-def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
+def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow | None:
     """Return the rule with these sides if it is stored, because of expected uses or a derivation."""
-    found = look.records(
+    found = transaction.records(
         """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
        coalesce(r.expected_uses / NULLIF(
@@ -47,10 +47,10 @@ def find_rule(look: Look, source: str, target: str) -> RuleRow | None:
     return RuleRow(**found[0]) if found else None
 
 
-def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
+def find_competing_rules(transaction: ReadTransaction, side: str, text: str, limit: int) -> list[CompetingRule]:
     """Return the most used rules with this side."""
     other = TARGET if side == SOURCE else SOURCE
-    rows = look.rows(
+    rows = transaction.rows(
         f"""SELECT id, {other}, expected_uses,
        expected_uses / sum(expected_uses) OVER () AS p_{other}_given_{side}
   FROM rules
@@ -60,25 +60,27 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
         side=text,
         most=limit,
     )
-    return [Rival(*row) for row in rows]
+    return [CompetingRule(*row) for row in rows]
 
 
-def past_counts(look: Look, rule_id: int) -> list[dict[str, Any]]:
+def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[str, Any]]:
     """Return the rule's expected uses at the start of each day of the last year on which they changed, oldest first."""
     today = now().date()
     # Select by day, the first column of the table's key.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
-    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
-    return look.records(
+    transaction.statements.append(
+        f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day"
+    )
+    return transaction.records(
         f"SELECT day, expected_uses FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
         False,
         rule=rule_id,
     )
 
 
-def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:
+def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_id: int, limit: int) -> list[int]:
     """Return ids above `after_id` of pairs that used the rule when they were indexed, in order."""
-    rows = look.rows(
+    rows = transaction.rows(
         """SELECT pair_id
   FROM rule_pairs
  WHERE rule_id = :rule AND pair_id > :after
@@ -91,7 +93,9 @@ def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[i
     return [row[0] for row in rows]
 
 
-def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -> tuple[list[int], int]:
+def likely_supporting_pairs(
+    transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
+) -> tuple[list[int], int]:
     """Return ids of pairs whose texts contain the rule's words in order, among the next few thousand above an id.
 
     Returns also the last id that was examined.
@@ -100,12 +104,12 @@ def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
         if any(part is not None for part in parts):
-            values[side] = Phrase(parts).pattern(look.postgres, of_text=True)
-            test = f"LIKE :{side} ESCAPE '!'" if look.postgres else f"GLOB :{side}"
+            values[side] = Phrase(parts).pattern(transaction.postgres, of_text=True)
+            test = f"LIKE :{side} ESCAPE '!'" if transaction.postgres else f"GLOB :{side}"
             conditions.append(f"' ' || {side} || ' ' {test}")
-    last = after_id + _PAIRS_A_SCAN
+    last = after_id + _PAIRS_PER_SCAN
     held = "".join(f" AND {condition}" for condition in conditions)
-    rows = look.rows(
+    rows = transaction.rows(
         f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{held} ORDER BY id LIMIT :most",
         False,
         after=after_id,
@@ -117,26 +121,26 @@ def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -
     return ids, ids[-1] if len(ids) == limit else last
 
 
-def last_pair(look: Look) -> int:
+def last_pair(transaction: ReadTransaction) -> int:
     """Return the largest pair id that was ever assigned."""
-    row = look.row("SELECT last_pair_id FROM store_state", False)
+    row = transaction.row("SELECT last_pair_id FROM store_state", False)
     return 0 if row is None else int(row[0])
 
 
-def find_pair(look: Look, pair_id: int) -> PairRecord | None:
+def find_pair(transaction: ReadTransaction, pair_id: int) -> PairRecord | None:
     """Return the pair, or None if it is not stored."""
-    look.asked.append(f"SELECT *\n  FROM sentence_pairs\n WHERE id = {pair_id}")
-    return pairs.find_pair(look.connection, pair_id)
+    transaction.statements.append(f"SELECT *\n  FROM sentence_pairs\n WHERE id = {pair_id}")
+    return pairs.find_pair(transaction.connection, pair_id)
 
 
-def is_leaving(look: Look, pair_id: int) -> bool | None:
+def is_withdrawal_pending(transaction: ReadTransaction, pair_id: int) -> bool | None:
     """Return whether a pair whose withdrawal was requested is still stored; None without a request."""
-    row = look.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
+    row = transaction.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
     return None if row is None else row[0] is None
 
 
 @dataclass(frozen=True, slots=True)
-class NamedPair:
+class PairDetails:
     """Pair with its corpus, its external id, and the time when it was added."""
 
     id: int
@@ -147,57 +151,64 @@ class NamedPair:
     added_at: datetime
 
 
-_A_PAGE = 10_000
-_NAMED = """SELECT p.id, c.name, p.external_id, p.source, p.target, p.added_at
+_PAGE_SQL = 10_000
+_PAIRS_SQL = """SELECT p.id, c.name, p.external_id, p.source, p.target, p.added_at
   FROM sentence_pairs AS p
   JOIN corpora AS c ON c.id = p.corpus_id"""
 
 
-def pairs_named(look: Look, corpus: str, beginning: str) -> list[NamedPair]:
+def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, beginning: str) -> list[PairDetails]:
     """Return pairs of a corpus whose external ids are `beginning` plus digits and lower-case letters, newest first."""
-    statement = f"""{_NAMED}
+    statement = f"""{_PAIRS_SQL}
  WHERE c.name = :corpus AND p.external_id >= :beginning AND p.external_id < :past
  ORDER BY p.id DESC"""
-    return _named(look, statement, corpus=corpus, beginning=beginning, past=beginning + "{")
+    return _pair_details(transaction, statement, corpus=corpus, beginning=beginning, past=beginning + "{")
 
 
-def page_of_pairs(look: Look, after: int, corpus: str | None, limit: int) -> list[NamedPair]:
+def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, limit: int) -> list[PairDetails]:
     """Return up to `limit` pairs with ids above `after` in the order of ids: of a corpus, or of all."""
     values: dict[str, Value] = {} if corpus is None else {"corpus": corpus}
     condition = "" if corpus is None else " AND c.name = :corpus"
-    return _named(
-        look, f"{_NAMED}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {limit}", after=after, **values
+    return _pair_details(
+        transaction,
+        f"{_PAIRS_SQL}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {limit}",
+        after=after,
+        **values,
     )
 
 
-def named_pairs(look: Look, corpus: str | None = None) -> Iterator[NamedPair]:
+def iterate_pairs(transaction: ReadTransaction, corpus: str | None = None) -> Iterator[PairDetails]:
     """Yield pairs in the order of their ids: of a corpus, or all."""
     after = 0
-    while page := page_of_pairs(look, after, corpus, _A_PAGE):
+    while page := list_pairs(transaction, after, corpus, _PAGE_SQL):
         yield from page
         after = page[-1].id
 
 
-def _named(look: Look, statement: str, **values: Value) -> list[NamedPair]:
-    rows = look.connection.execute(sqlalchemy.text(statement).columns(added_at=sentence_pairs.c.added_at.type), values)
-    return [NamedPair(*row) for row in rows]
+def _pair_details(transaction: ReadTransaction, statement: str, **values: Value) -> list[PairDetails]:
+    rows = transaction.connection.execute(
+        sqlalchemy.text(statement).columns(added_at=sentence_pairs.c.added_at.type), values
+    )
+    return [PairDetails(*row) for row in rows]
 
 
-def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
+def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
     """Return the ids of the previous and the next pair."""
-    before = look.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
-    after = look.row("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
+    before = transaction.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
+    after = transaction.row("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
     return before[0] if before else None, after[0] if after else None
 
 
-def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[float, int]]:
+def count_uses(
+    transaction: ReadTransaction, rules: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[float, int]]:
     """Return the uses of each rule over all pairs: expected uses, and the count in current derivations.
 
     Rules that are not stored are omitted.
     """
     found = {}
     for n, (source, target) in enumerate(sorted(rules)):
-        row = look.row(
+        row = transaction.row(
             "SELECT expected_uses, count FROM rules WHERE source = :source AND target = :target",
             n == 0,
             source=source,

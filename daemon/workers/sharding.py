@@ -11,13 +11,13 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
-TAILS_A_NODE = 11
+TAILS_PER_NODE = 11
 """Sampling a node takes as long as weighting n edge tails, besides weighting its own tails. With this estimate, round
 times of shards differ by a few percent.
 """
 
 
-class Share(NamedTuple):
+class ShardPlan(NamedTuple):
     """Pairs of one shard. `pairs` int64[p]: their numbers in the batch, ascending. Round r has `pairs[rounds[r] :
     rounds[r + 1]]`, whole blocks of the batch (`rounds` int64[R + 1]).
     """
@@ -26,7 +26,7 @@ class Share(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
+def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
     """Return the shares of n shards, which partition the pairs. The blocks are those that threads use.
 
     The work of pair p is `work[p + 1] - work[p]` (int64[P + 1]). In every round all shards have about equal work.
@@ -46,12 +46,12 @@ def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Shar
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
         rounds = np.concatenate(([0], np.cumsum(last - first)))
-        shares.append(Share(_ranges(first, last - first), rounds))
+        shares.append(ShardPlan(_ranges(first, last - first), rounds))
     return shares
 
 
-def deal_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
-    """Return shares as `share_out` does from estimated work per pair, int64[P]. The blocks of a round are dealt in
+def plan_shards_by_work(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
+    """Return shares as `plan_shards` does from estimated work per pair, int64[P]. The blocks of a round are dealt in
     alternating directions, largest first, so that errors of the estimates average out.
     """
     pairs = len(work)
@@ -69,7 +69,8 @@ def deal_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share
             own = np.flatnonzero(owner == shard)
             found[shard].append(_ranges(firsts[own], lasts[own] - firsts[own]))
     return [
-        Share(np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts])))) for parts in found
+        ShardPlan(np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts]))))
+        for parts in found
     ]
 
 
@@ -80,12 +81,12 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.i
     return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
-def places_of(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of the pairs' entries in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
 
 
-class Texts(NamedTuple):
+class PairTexts(NamedTuple):
     """Words and links of pairs, from which a batch can be made: the pair numbers of their random streams (int64), the
     bitext, and the hash of each word (uint64).
     """
@@ -96,11 +97,11 @@ class Texts(NamedTuple):
     target_hashes: NDArray[np.uint64]
 
 
-def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
+def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
     """Return the texts of some pairs of a batch."""
     bitext, words = batch.bitext, batch.words
-    source, target = places_of(bitext.source_offset, pairs), places_of(bitext.target_offset, pairs)
-    links = places_of(bitext.link_offset, pairs)
+    source, target = entry_indices(bitext.source_offset, pairs), entry_indices(bitext.target_offset, pairs)
+    links = entry_indices(bitext.link_offset, pairs)
     chosen = Bitext(
         bitext.source[source],
         _offsets(bitext.source_offset, pairs),
@@ -110,7 +111,7 @@ def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
         bitext.link_target[links],
         _offsets(bitext.link_offset, pairs),
     )
-    return Texts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
+    return PairTexts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
 
 
 def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -124,13 +125,13 @@ def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np
     return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
 
 
-def blobs_at(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
+def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
     """Return the byte strings of some pairs."""
     sizes = np.diff(blobs.offsets)[pairs]
-    return Blobs(blobs.content[places_of(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
+    return Blobs(blobs.content[entry_indices(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
 
 
-def blobs_of_all(parts: list[tuple[Share, Blobs]]) -> Blobs:
+def join_shard_blobs(parts: list[tuple[ShardPlan, Blobs]]) -> Blobs:
     """Return the byte strings of all pairs in order, given those of shards that partition the pairs."""
     sizes = np.zeros(sum(len(share.pairs) for share, _ in parts), np.int64)
     for share, blobs in parts:
@@ -138,5 +139,5 @@ def blobs_of_all(parts: list[tuple[Share, Blobs]]) -> Blobs:
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     content = np.empty(int(offsets[-1]), np.uint8)
     for share, blobs in parts:
-        content[places_of(offsets, share.pairs)] = blobs.content
+        content[entry_indices(offsets, share.pairs)] = blobs.content
     return Blobs(content, offsets)

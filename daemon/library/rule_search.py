@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.texts import TextPipeline, TextSide, pipeline_of
+from hierogram.daemon.text.texts import TextPipeline, TextSide, make_pipeline
 from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.storage.records import RuleRow, Settings
 from hierogram.storage.store import Store
@@ -54,10 +54,10 @@ def find_rules(
 def _divisions(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
     """Yield the ways to divide source and target text into the units of the store."""
     if settings.bpe_merges:
-        words = TextPipeline(joins=settings.bpe_merges)
+        words = TextPipeline(merges=settings.bpe_merges)
         yield words.source, words.target
     # A machine that only reads the store may lack the tokenizer's package.
     with suppress(UsageError):
-        texts = pipeline_of(settings)
+        texts = make_pipeline(settings)
         if texts.rules is not None:
             yield texts.source, texts.target

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from hierogram.samplers.grammar.rules import Span
-from hierogram.tools.translation.documents import Pair
+from hierogram.tools.translation.documents import TagPair
 
 Event = int | str
 """Position of a target word, or a tag."""
 
 
-def with_tags(
-    pairs: Sequence[Pair], spots: Sequence[Span], links: Sequence[tuple[int, int]], words: int
+def place_tags(
+    pairs: Sequence[TagPair], spots: Sequence[Span], links: Sequence[tuple[int, int]], words: int
 ) -> Iterator[Event]:
     """Yield the target words of a paragraph with its tags in place, each once and nested as in the source.
 
@@ -29,7 +29,7 @@ class _Sides:
         self._spots = spots
         self.linked = linked
 
-    def words(self, pair: Pair) -> Span:
+    def words(self, pair: TagPair) -> Span:
         """Return the half-open span of words that overlap the text between the tags."""
         first = next((k for k, spot in enumerate(self._spots) if spot[1] > pair.start), len(self._spots))
         last = first
@@ -38,7 +38,7 @@ class _Sides:
         return first, last
 
 
-def _inside(pairs: Sequence[Pair], around: Span, sides: _Sides, within: Span) -> Iterator[Event]:
+def _inside(pairs: Sequence[TagPair], around: Span, sides: _Sides, within: Span) -> Iterator[Event]:
     """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
     sources = [sides.words(pair) for pair in pairs]
     targets = _spans(sources, around, sides.linked, within)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
 
-from hierogram.storage.browsing.looking import Rival
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.details import CompetingRule
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.pairs.vocabulary import KnownWord
 from hierogram.storage.records import DICTIONARIES
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MOST_HOLDING = 4_000
+_MAX_CANDIDATES = 4_000
 """Approximate number of pairs that are examined per word; of a frequent word only pairs of the last blocks."""
 _LAST_BLOCKS = 1
-_MOST_BLOCKS = 1_000
-_KEPT_OF_A_WORD = 12
+_MAX_BLOCKS = 1_000
+_PAIRS_PER_WORD = 12
 
 
 @dataclass(frozen=True, slots=True)
-class LikePair:
+class SimilarPair:
     """Pair with the name of its corpus."""
 
     id: int
@@ -31,7 +31,7 @@ class LikePair:
     target: str
 
 
-def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, float]:
+def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
     """Return a superset of the source sides that match a sentence, with the expected uses of their rules.
 
     `words` are those of the sentence, None for unknown ones. Rules must be in use or have at least half an expected
@@ -40,58 +40,60 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, flo
     # Other readers need no numpy.
     import numpy as np
 
-    from hierogram.storage.grammar.rule_words import anchors_of_sentence
+    from hierogram.storage.grammar.rule_words import sentence_anchors
 
-    keys = anchors_of_sentence(np.array([word.id if word else 0 for word in words], np.int64)).tolist()
+    keys = sentence_anchors(np.array([word.id if word else 0 for word in words], np.int64)).tolist()
     if not keys:
         return {}
-    if look.postgres:
+    if transaction.postgres:
         # With an array, Postgres reads the index for all values together.
         held = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
         rules = f"rules AS r WHERE r.id = ANY(ARRAY({held}))"
     else:
         noted = f"w.word_id IN ({', '.join(map(str, keys))})"
         rules = f"rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id WHERE {noted}"
-    return dict(look.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
+    return dict(transaction.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
-def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rival]]:
+def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: int) -> dict[str, list[CompetingRule]]:
     """Return up to `limit` rules of each source side, the most used first; sides without rules are omitted."""
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
     # Not a condition on the side, since SQLite would search each block of the index for each side.
-    rows = look.rows(
+    rows = transaction.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
         SELECT r.source, r.id, r.target, r.expected_uses,
                sum(r.expected_uses) OVER (PARTITION BY r.source) AS total,
                row_number() OVER (PARTITION BY r.source ORDER BY r.expected_uses DESC, r.id) AS place
           FROM offered AS o
-          {"JOIN" if look.postgres else "CROSS JOIN"} rules AS r ON r.source = o.side
+          {"JOIN" if transaction.postgres else "CROSS JOIN"} rules AS r ON r.source = o.side
          WHERE r.expected_uses > 0)
 SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most ORDER BY source, place""",
         False,
         most=limit,
         **names,
     )
-    by_side: dict[str, list[Rival]] = {}
+    by_side: dict[str, list[CompetingRule]] = {}
     for side, rule_id, target, uses, total in rows:
-        by_side.setdefault(side, []).append(Rival(rule_id, target, uses, uses / total))
+        by_side.setdefault(side, []).append(CompetingRule(rule_id, target, uses, uses / total))
     return by_side
 
 
-def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> tuple[list[LikePair], list[LikePair]]:
+def find_similar_pairs(
+    transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
+) -> tuple[list[SimilarPair], list[SimilarPair]]:
     """Return pairs that contain most of the words on their source side, and dictionary entries.
 
     Rare words count more, and each word is covered by some pairs. Of frequent words, only the newest pairs are
     examined.
     """
-    ids = _likeliest(look, words, limit)
+    ids = _most_similar(transaction, words, limit)
     if not ids:
         return [], []
-    rows = look.rows(
+    rows = transaction.rows(
         f"""SELECT p.id, c.name, p.source, p.target, b.format
   FROM sentence_pairs AS p
   JOIN corpora AS c ON c.id = p.corpus_id
@@ -99,16 +101,16 @@ def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> tuple[
  WHERE p.id IN ({", ".join(map(str, ids))})""",
         False,
     )
-    found = {row[0]: (LikePair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
+    found = {row[0]: (SimilarPair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
     pairs, entries = ([found[k][0] for k in ids if k in found and found[k][1] == kind] for kind in (False, True))
     return pairs, entries
 
 
-def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[int]:
+def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int) -> list[int]:
     import numpy as np
 
-    state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
-    held = _holding(look, words, state[0] if state else 0)
+    state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
+    held = _pairs_by_word(transaction, words, state[0] if state else 0)
     if not held or state is None:
         return []
     number = max(int(state[1]), 1)
@@ -125,38 +127,40 @@ def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[i
         # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent
         # ids.
         for age in (-pairs, pairs):
-            best = np.lexsort((age, -scores[of_word]))[:_KEPT_OF_A_WORD]
+            best = np.lexsort((age, -scores[of_word]))[:_PAIRS_PER_WORD]
             chosen += pairs[best].tolist()
     return list(dict.fromkeys(chosen))
 
 
-def _holding(look: Look, words: Mapping[str, KnownWord], last_pair: int) -> "dict[int, NDArray[np.int64]]":
+def _pairs_by_word(
+    transaction: ReadTransaction, words: Mapping[str, KnownWord], last_pair: int
+) -> "dict[int, NDArray[np.int64]]":
     """Return ids of pairs by the word that they contain, ascending."""
     import numpy as np
 
-    from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
+    from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
 
     last = last_pair >> BLOCK_BITS
-    blocks = range(max(0, last + 1 - _MOST_BLOCKS), last + 1)
-    frequent = [word.id for word in words.values() if word.count > _MOST_HOLDING]
-    rare = [word.id for word in words.values() if 0 < word.count <= _MOST_HOLDING]
+    blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)
+    frequent = [word.id for word in words.values() if word.count > _MAX_CANDIDATES]
+    rare = [word.id for word in words.values() if 0 < word.count <= _MAX_CANDIDATES]
     rows = [
-        *_rows_of_blocks(look, rare, blocks),
-        *_rows_of_blocks(look, frequent, blocks[-_LAST_BLOCKS:]),
+        *_read_blocks(transaction, rare, blocks),
+        *_read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:]),
     ]
     held: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
-        held.setdefault(word, []).append(pairs_of(block, content))
-    return {word: np.concatenate(some)[-_MOST_HOLDING:] for word, some in held.items()}
+        held.setdefault(word, []).append(decode_pairs(block, content))
+    return {word: np.concatenate(some)[-_MAX_CANDIDATES:] for word, some in held.items()}
 
 
-def _rows_of_blocks(look: Look, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
+def _read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
     if not words or not blocks:
         return []
     of_words, of_blocks = (", ".join(map(str, some)) for some in (words, blocks))
-    if look.postgres:
+    if transaction.postgres:
         where = f"block = ANY(ARRAY[{of_blocks}]) AND word_id = ANY(CAST(ARRAY[{of_words}] AS bigint[]))"
     else:
         where = f"block IN ({of_blocks}) AND word_id IN ({of_words})"
-    rows = look.rows(f"SELECT block, word_id, pairs FROM pair_words WHERE {where} ORDER BY block", False)
+    rows = transaction.rows(f"SELECT block, word_id, pairs FROM pair_words WHERE {where} ORDER BY block", False)
     return [(row[0], row[1], bytes(row[2])) for row in rows]

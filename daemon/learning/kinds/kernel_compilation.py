@@ -12,7 +12,7 @@ import tempfile
 import threading
 from contextlib import suppress
 
-from hierogram.samplers.compiled.cache import cache_folder, is_kept, make_folder, tell_compiling
+from hierogram.samplers.compiled.cache import cache_folder, is_cached, make_folder, notify_listeners
 from hierogram.samplers.synchronous.sweeps import compile_sweep, sweep_pairs
 
 _SECONDS = 300.0
@@ -24,10 +24,10 @@ class SweepKernel:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        if is_kept(sweep_pairs) or processors() < 2 or not can_keep():
+        if is_cached(sweep_pairs) or processors() < 2 or not can_keep():
             return
-        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling"]
-        tell_compiling()
+        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.kernel_compilation"]
+        notify_listeners()
         # If no process can be started, this process compiles the kernel.
         with suppress(OSError):
             self.process = subprocess.Popen(

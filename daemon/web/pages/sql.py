@@ -15,42 +15,42 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, address, plain
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
-from hierogram.daemon.web.protocol.sessions import from_elsewhere
+from hierogram.daemon.web.protocol.sessions import is_cross_site
 from hierogram.daemon.web.protocol.threads import Download, Downloads
-from hierogram.storage.browsing.asking import Answered, Asker
-from hierogram.storage.browsing.cookbook import cookbook_of, described_relations
-from hierogram.storage.exceptions import QuestionError, SlowQueryError
+from hierogram.storage.browsing.cookbook import described_relations, fill_cookbook
+from hierogram.storage.browsing.sql_runner import SpooledResult, SqlRunner
+from hierogram.storage.exceptions import QueryError, SlowQueryError
 
-_AT_A_TIME = 2
+_AT_PER_TIME = 2
 """Concurrent queries; the other threads remain free for other pages."""
 _RETRY_SECONDS = 2
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 """Row limit of a CSV or JSON result."""
-_MOST_CELLS = 100_000_000
+_MAX_CELLS = 100_000_000
 """Cell limit of a CSV or JSON result, which is streamed in pieces and never in memory as a whole."""
 _PIECE = 1 << 16
 """Size in bytes of a streamed piece."""
 
 
-def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, downloads: Downloads) -> APIRouter:
+def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, rows: int, downloads: Downloads) -> APIRouter:
     """Return the router for the SQL page."""
     router = APIRouter()
-    turns = BoundedSemaphore(_AT_A_TIME)
+    turns = BoundedSemaphore(_AT_PER_TIME)
 
     def take_turn(request: Request) -> None:
-        if from_elsewhere(request):
+        if is_cross_site(request):
             raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed: open /ask instead")
         if not turns.acquire(blocking=False):
             raise try_later("other queries are running: try again in a moment", _RETRY_SECONDS)
 
-    def whole(request: Request) -> Answered:
+    def whole(request: Request) -> SpooledResult:
         question = texts(request, "sql").get("sql", "")
-        if asker.refusal is not None:
-            raise ProblemError(HTTPStatus.FORBIDDEN, asker.refusal)
+        if sql_runner.refusal is not None:
+            raise ProblemError(HTTPStatus.FORBIDDEN, sql_runner.refusal)
         take_turn(request)
         try:
-            return asker.ask(question, seconds, _MOST_ROWS, _MOST_CELLS)
-        except (QuestionError, SlowQueryError) as error:
+            return sql_runner.query(question, seconds, _MAX_ROWS, _MAX_CELLS)
+        except (QueryError, SlowQueryError) as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         finally:
             turns.release()
@@ -59,14 +59,14 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
     def ask_page(request: Request) -> Response:
         """A question and its answer; without one, the cookbook."""
         question = texts(request, "sql").get("sql", "")
-        shown: dict[str, Any] = {"answer": None, "trouble": asker.refusal}
+        shown: dict[str, Any] = {"answer": None, "trouble": sql_runner.refusal}
         status = HTTPStatus.OK
-        if question and asker.refusal is not None:
+        if question and sql_runner.refusal is not None:
             status = HTTPStatus.FORBIDDEN
         elif question:
             take_turn(request)
             try:
-                answer = asker.ask(question, seconds, rows)
+                answer = sql_runner.query(question, seconds, rows)
                 shown["answer"] = {
                     "rows": answer.rows,
                     "columns": answer.columns,
@@ -74,7 +74,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
                     "cut": answer.cut,
                 }
                 answer.close()
-            except (QuestionError, SlowQueryError) as error:
+            except (QueryError, SlowQueryError) as error:
                 shown["trouble"], status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
             finally:
                 turns.release()
@@ -110,7 +110,7 @@ def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int, do
     return router
 
 
-def _json(answer: Answered) -> Iterator[bytes]:
+def _json(answer: SpooledResult) -> Iterator[bytes]:
     piece = bytearray(b'{"columns":' + json.dumps(answer.columns, ensure_ascii=False).encode("utf-8", "replace"))
     piece += b',"rows":['
     for number, line in enumerate(answer.lines()):
@@ -121,7 +121,7 @@ def _json(answer: Answered) -> Iterator[bytes]:
     yield bytes(piece) + b'],"more":%s,"cut":%d}' % (b"true" if answer.more else b"false", answer.cut)
 
 
-def _csv(answer: Answered) -> Iterator[bytes]:
+def _csv(answer: SpooledResult) -> Iterator[bytes]:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(answer.columns)
@@ -136,5 +136,5 @@ def _csv(answer: Answered) -> Iterator[bytes]:
 
 def _starting_points(page: PageContext) -> dict[str, Any]:
     """Return example queries for this store, and the tables and columns that can be queried."""
-    with page.reader.look() as look:
-        return {"cookbook": cookbook_of(look), "tables": described_relations()}
+    with page.reader.read() as transaction:
+        return {"cookbook": fill_cookbook(transaction), "tables": described_relations()}

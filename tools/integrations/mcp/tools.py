@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.segments import InWords
-from hierogram.daemon.text.texts import pipeline_of
+from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import known_words
-from hierogram.storage.browsing.words import pairs_with
-from hierogram.tools.evidence.marking import visible
-from hierogram.tools.evidence.options import MOST_CHARACTERS, to_choose_from
+from hierogram.storage.browsing.words import pairs_containing
+from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
+from hierogram.tools.evidence.sanitizing import visible
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
 
 if TYPE_CHECKING:
     from hierogram.tools.terms.reports import Term
 
-MOST_LINES = 200
+MAX_LINES = 200
 _LOOKED_AT = 2_000
 """Maximum number of pairs searched for a phrase: the latest ones with its rarest word."""
 
@@ -44,7 +44,7 @@ class ConcordanceLine:
 
 
 @dataclass(frozen=True)
-class UsualTerm:
+class TermSummary:
     """A term with its usual rendering, the pairs that have both, and those that have the term."""
 
     source: str
@@ -53,7 +53,7 @@ class UsualTerm:
     source_pairs: int
 
 
-class Desk:
+class McpTools:
     """Implementation of the MCP tools for one store. Thread-safe."""
 
     def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
@@ -63,14 +63,14 @@ class Desk:
 
     def evidence(self, sentence: str, characters: int) -> str:
         """Return evidence for a sentence in up to `characters` characters, marked as data. Raises `InputError`."""
-        from hierogram.tools.evidence.budget import within
-        from hierogram.tools.evidence.gathering import gather
+        from hierogram.tools.evidence.budget import fit_budget
+        from hierogram.tools.evidence.retrieval import find_evidence
 
-        with self._store.reader.look() as look:
-            texts = pipeline_of(look.settings())
+        with self._store.reader.read() as transaction:
+            texts = make_pipeline(transaction.settings())
             tokens = texts.to_words().running().source.tokens(sentence)
-            found = gather(look, tokens, to_choose_from(tokenized=True))
-            return within(found, min(characters, MOST_CHARACTERS), texts)
+            found = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
+            return fit_budget(found, min(characters, MAX_CHARACTERS), texts)
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
@@ -87,7 +87,7 @@ class Desk:
         links = [(i, j, round(float(found.posterior[i, j]), 3)) for i, j in found.links]
         return LinkedWords(list(map(visible, found.source)), list(map(visible, found.target)), links)
 
-    def terms(self, containing: str, limit: int) -> list[UsualTerm]:
+    def terms(self, containing: str, limit: int) -> list[TermSummary]:
         """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
         from hierogram.tools.terms.library import terms
         from hierogram.tools.terms.options import MAX_TERMS
@@ -96,22 +96,24 @@ class Desk:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
         found = terms(self._store, top=MAX_TERMS, min_words=1)
-        found = found.as_text(pipeline_of(self._store.store.settings()).to_words())
-        chosen = [term for term in found.terms if wanted(term)][: min(limit, MOST_LINES)]
-        return [UsualTerm(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen]
+        found = found.as_text(make_pipeline(self._store.store.settings()).to_words())
+        chosen = [term for term in found.terms if wanted(term)][: min(limit, MAX_LINES)]
+        return [
+            TermSummary(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen
+        ]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
         """Return up to `limit` latest pairs that contain a phrase on the source side, or else on the target side.
 
         Raises `InputError` if the phrase has no word.
         """
-        with self._store.reader.look() as look:
-            texts = pipeline_of(look.settings()).to_words().running()
+        with self._store.reader.read() as transaction:
+            texts = make_pipeline(transaction.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no words")
-                if found := _holding(look, name, words, min(limit, MOST_LINES)):
+                if found := _pairs_containing(transaction, name, words, min(limit, MAX_LINES)):
                     return [
                         ConcordanceLine(
                             pair, visible(texts.source.text_of(source)), visible(texts.target.text_of(target))
@@ -125,17 +127,19 @@ class Desk:
         return self._corrections.put(source, target, "mcp").pair
 
 
-def _holding(look: Look, side: str, words: Sequence[str], limit: int) -> list[tuple[int, str, str]]:
-    view = InWords(look.settings().bpe_merges)
-    known = known_words(look, words).get(side, {})
-    if len(known) < len(set(words)) and not view.joins:
+def _pairs_containing(
+    transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
+) -> list[tuple[int, str, str]]:
+    view = WordView(transaction.settings().bpe_merges)
+    known = known_words(transaction, words).get(side, {})
+    if len(known) < len(set(words)) and not view.merges:
         return []
     # The vocabulary of a subword store has no words, so the longest word is assumed to be the rarest.
-    rarest = max(words, key=len) if view.joins else min(words, key=lambda word: known[word].count)
+    rarest = max(words, key=len) if view.merges else min(words, key=lambda word: known[word].count)
     wanted = f" {' '.join(words)} "
     found = [
         (row.id, row.source, row.target)
-        for row in pairs_with(look, side, rarest, _LOOKED_AT)
+        for row in pairs_containing(transaction, side, rarest, _LOOKED_AT)
         if wanted in f" {view.line(row.source if side == SOURCE else row.target)} "
     ]
     return found[:limit]

@@ -22,19 +22,19 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.formats import JSONL, ParsedLine, fields_of_lines, json_object
-from hierogram.daemon.text.ingest import DEFAULT_CORPUS, Batch, check_takes
-from hierogram.daemon.text.lines import kind_of_data
-from hierogram.daemon.text.reading import Checks, IngestOptions
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, Limits, RejectionError
-from hierogram.daemon.text.texts import pipeline_of, two_languages
+from hierogram.daemon.text.formats import JSONL, ParsedLine, json_object, parse_lines
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
+from hierogram.daemon.text.lines import detect_data_type
+from hierogram.daemon.text.reading import IngestOptions, InputValidator
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, InputLimits, RejectionError
+from hierogram.daemon.text.texts import make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
-from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
+from hierogram.storage.exceptions import RequestConflictError, StoreError, StoreUnavailableError
+from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
 from hierogram.storage.records import UNSETTLED, IngestTotals, RejectedLine, RequestRow
 
 _SHOWN_REJECTIONS = 100
@@ -58,7 +58,7 @@ class NoteAnswer(BaseModel):
     text: str
 
 
-class IntakeAnswer(BaseModel):
+class IngestAnswer(BaseModel):
     """Report on a body of pairs."""
 
     batch: int
@@ -79,14 +79,14 @@ class IntakeAnswer(BaseModel):
     notes: list[NoteAnswer] = Field(description="Warnings about the body as a whole.")
 
     @classmethod
-    def empty(cls, corpus: str) -> "IntakeAnswer":
+    def empty(cls, corpus: str) -> "IngestAnswer":
         """Return the answer before any line was ingested."""
         return cls(
             batch=0, corpus=corpus, lines=0, accepted=0, duplicates=0, rejected=0, reasons={}, rejected_lines=[],
             more_rejected=0, unused_fields={}, more_unused_fields=0, notes=[],
         )  # fmt: skip
 
-    def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IntakeAnswer":
+    def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
         """Return the answer with another chunk added; `unused` counts the lines that have each unused member."""
         reasons = Counter(self.reasons)
         for run in rejected:
@@ -104,7 +104,7 @@ class IntakeAnswer(BaseModel):
                 fields[short] = fields.get(short, 0) + times
             else:
                 more += times
-        return IntakeAnswer(
+        return IngestAnswer(
             batch=self.batch,
             corpus=self.corpus,
             lines=self.lines + totals.accepted + totals.duplicates + totals.rejected,
@@ -120,7 +120,7 @@ class IntakeAnswer(BaseModel):
         )
 
 
-class Body:
+class IngestRequest:
     """Lines of one request body, ingested in chunks. With an idempotency key, ingestion resumes across attempts.
 
     An attempt that broke off left a record of its progress, written in the same transaction as its pairs. The next
@@ -128,18 +128,18 @@ class Body:
     them from one thread at a time.
     """
 
-    def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: InputLimits = DEFAULT_LIMITS) -> None:
         self._store = store.store
         self._corpus = corpus
         self._key = key
         self._limits = limits
         self._digest = blake2b(digest_size=16)
         self._seen = 0
-        self._intake: tuple[Checks, Batch] | None = None
+        self._intake: tuple[InputValidator, IngestBatch] | None = None
         self._earlier = self._store.find_request(key) if key is not None else None
         self._since = self._earlier.lines if self._earlier else None
         self.answer = (
-            IntakeAnswer.model_validate_json(self._earlier.answer) if self._earlier else IntakeAnswer.empty(corpus)
+            IngestAnswer.model_validate_json(self._earlier.answer) if self._earlier else IngestAnswer.empty(corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
             raise self._other(f"the earlier request used the corpus {self._earlier.corpus!r}")
@@ -154,7 +154,7 @@ class Body:
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _no_lines("a JSON array", ": convert an array with jq -c '.[]'")
-            if (kind := kind_of_data(lines[0])) is not None:
+            if (kind := detect_data_type(lines[0])) is not None:
                 raise _no_lines(kind, ", not compressed")
         skipped = lines[: max(0, self.answer.lines - self._seen)]
         if skipped:
@@ -166,7 +166,7 @@ class Body:
             raise self._other("the earlier request had fewer lines")
         checks, batch = self._open()
         unused: Counter[str] = Counter()
-        [fields] = fields_of_lines([lines], partial(self._take_apart, unused), self._seen + 1)
+        [fields] = parse_lines([lines], partial(self._take_apart, unused), self._seen + 1)
         digest = self._digest.copy()
         digest.update(_joined(lines))
 
@@ -182,7 +182,7 @@ class Body:
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(_joined(lines))
         if not self.repeated:
-            [fields] = fields_of_lines([lines], partial(self._take_apart, None), self._seen + 1)
+            [fields] = parse_lines([lines], partial(self._take_apart, None), self._seen + 1)
             # Read stored lines again, so that later repeats of them are numbered correctly.
             checks, _ = self._open()
             checks.read([fields])
@@ -191,7 +191,7 @@ class Body:
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
             raise self._other("the earlier request had different lines")
 
-    def finish(self) -> IntakeAnswer:
+    def finish(self) -> IngestAnswer:
         """Close the batch after the last line and return the answer. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
             raise self._other("the earlier request had more lines")
@@ -213,22 +213,22 @@ class Body:
             checks.close()
             batch.fail(reason)
 
-    def _open(self) -> tuple[Checks, Batch]:
+    def _open(self) -> tuple[InputValidator, IngestBatch]:
         """Return the batch, which is created on first use.
 
         Raises `WrongKindError` if the store does not accept pairs.
         """
         if self._intake is None:
-            check_takes(self._store, PAIRS)
+            check_input_kind(self._store, PAIRS)
             # Each request needs a unique name, because it identifies the location of rejected lines.
             name = self._key if self._key is not None else uuid4().hex
-            checks = Checks(self._store.settings(), IngestOptions(limits=self._limits))
-            batch = Batch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
+            checks = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
+            batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
             self.answer = self.answer.model_copy(update={"batch": batch.report.batch})
             self._intake = checks, batch
         return self._intake
 
-    def _record(self, answer: IntakeAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
+    def _record(self, answer: IngestAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
 
     def _take_apart(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
@@ -314,7 +314,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 }
 
 
-class _Intakes:
+class _IngestSlots:
     """Request bodies being ingested. Their number is limited, and each idempotency key is used once at a time."""
 
     def __init__(self, service: Service, configuration: HttpConfiguration, ending: Callable[[], bool]) -> None:
@@ -379,30 +379,30 @@ class _Intakes:
             await asyncio.sleep(_LAG_LOOK_SECONDS)
 
 
-def intake_routes(
+def ingest_routes(
     service: Service,
     configuration: HttpConfiguration,
-    limits: Limits,
+    limits: InputLimits,
     metrics: RequestMetrics,
     ending: Callable[[], bool],
 ) -> APIRouter:
     """Return the router for POST /v1/pairs."""
     router = APIRouter(prefix="/v1", tags=["intake"])
-    intakes = _Intakes(service, configuration, ending)
+    intakes = _IngestSlots(service, configuration, ending)
 
-    async def take_in(request: Request, body: Body) -> None:
+    async def take_in(request: Request, body: IngestRequest) -> None:
         async for lines in line_chunks(request, configuration.max_request_bytes):
             await intakes.wait_for_lag()
             metrics.count_lines(await intakes.in_thread(partial(body.add, lines)))
         await intakes.in_thread(body.finish)
 
-    async def fail(body: Body, reason: str) -> None:
+    async def fail(body: IngestRequest, reason: str) -> None:
         with CancelScope(shield=True):
             await intakes.in_thread(lambda: body.fail(reason))
 
     @router.post(
         "/pairs",
-        response_model=IntakeAnswer,
+        response_model=IngestAnswer,
         responses=_PROBLEMS,
         openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES[0]: {"x-item-schema": _LINE}}}},
     )
@@ -411,7 +411,7 @@ def intake_routes(
         corpus: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] = DEFAULT_CORPUS,
         languages: Annotated[str | None, Query(max_length=40, pattern=_LANGUAGES)] = None,
         idempotency_key: Annotated[
-            str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern=r"^[\x21-\x7e]+$")
+            str | None, Header(min_length=1, max_length=MAX_KEY_LENGTH, pattern=r"^[\x21-\x7e]+$")
         ] = None,
     ) -> Response:
         """Ingest pairs, one JSON object `{"source", "target", "alignment", "id"}` per line.
@@ -428,7 +428,7 @@ def intake_routes(
         async with intakes.place(idempotency_key):
             await intakes.in_thread(lambda: _check_languages(service.opened, languages))
             await intakes.wait_for_lag()
-            body = await intakes.in_thread(lambda: Body(service.opened, corpus, idempotency_key, limits))
+            body = await intakes.in_thread(lambda: IngestRequest(service.opened, corpus, idempotency_key, limits))
             try:
                 await take_in(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:
@@ -448,16 +448,16 @@ def _check_languages(store: GrammarStore, given: str | None) -> None:
     if given is None:
         return
     try:
-        pipeline_of(store.settings(), two_languages(given, "languages"))
+        make_pipeline(store.settings(), two_languages(given, "languages"))
     except UsageError as error:
         raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 
 
-def _problem(error: Exception, body: Body) -> ProblemError:
+def _problem(error: Exception, body: IngestRequest) -> ProblemError:
     """Return the problem for a body that failed: the reason, and the report of lines ingested before."""
     if isinstance(error, ProblemError):
         problem = error
-    elif isinstance(error, RequestMovedError):
+    elif isinstance(error, RequestConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
     elif isinstance(error, StoreUnavailableError):
         problem = try_later(str(error), STORE_RETRY_SECONDS)

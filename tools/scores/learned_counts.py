@@ -15,8 +15,8 @@ from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
-from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbours
-from hierogram.samplers.scores.scorer import KnownRules, Pairs
+from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbors
+from hierogram.samplers.scores.scorer import KnownRules, ScoredPairs
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
@@ -24,7 +24,7 @@ from hierogram.storage.store import Store
 _BATCH = 2_000
 _EXAMPLES = 1_500
 """Number of example pairs for the misfit classifiers."""
-_MOST_SCOPE = 3
+_MAX_SCOPE = 3
 """Maximum scope of rules. Rules of a larger scope match more than O(n³) spans."""
 _UNKNOWN = -10_000
 """Symbol of a word that no stored pair has any longer: the pairs of its rules were withdrawn."""
@@ -94,7 +94,7 @@ class _Links:
         return found, totals
 
 
-class Learned:
+class LearnedCounts:
     """Counts of a store's derivations and links.
 
     `words` maps the words of each side to numbers; `tokens` holds the tokens of each side. `examples` are pairs drawn
@@ -132,7 +132,7 @@ class Learned:
         linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
         links = _Links()
         done = 0
-        every = rows_of(store)
+        every = iterate_rows(store)
         while rows := list(islice(every, _BATCH)):
             for row in rows:
                 done += 1
@@ -156,7 +156,7 @@ class Learned:
             words = np.bincount(joined[k].words, minlength=sizes[k])
             bound = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
             known.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
-        neighbours = [count_neighbours(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
+        neighbours = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
         return Lexicon((known[0], known[1]), counts, (neighbours[0], neighbours[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
@@ -186,7 +186,7 @@ class Learned:
         wordless = len(self.words[0]) + len(self.words[1])
         group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
         group[rarest == most] = wordless
-        usable = (used.scopes <= _MOST_SCOPE) & ~unknown
+        usable = (used.scopes <= _MAX_SCOPE) & ~unknown
         near = np.flatnonzero(usable)
         near = near[np.argsort(group[near], kind="stable")]
         lengths = used.lengths
@@ -213,23 +213,25 @@ class Learned:
             pooled,
         )
 
-    def pairs_of(self, rows: Sequence[PairRow]) -> Pairs:
+    def pairs_of(self, rows: Sequence[PairRow]) -> ScoredPairs:
         """Return stored pairs with their own contributions to the counts."""
         source = self.number(0, (row.source.split(" ") for row in rows))
         target = self.number(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links(fitting_alignments(rows))
         rule, times, rule_first = self._own_rules(rows)
-        return Pairs(
+        return ScoredPairs(
             *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, times,
             rule_first,
         )  # fmt: skip
 
-    def pairs_of_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Pairs:
+    def pairs_of_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> ScoredPairs:
         """Return pairs that are not stored, from their words."""
         source = self.number(0, (source for source, _ in texts))
         target = self.number(1, (target for _, target in texts))
         nothing, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
-        return Pairs(*source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first)
+        return ScoredPairs(
+            *source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first
+        )
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Return the rules of the pairs' derivations: rule numbers, uses of each, and the start of each pair.
@@ -314,7 +316,7 @@ def _linked_positions(
     return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]
 
 
-def rows_of(store: Store, after: int = 0) -> Iterator[PairRow]:
+def iterate_rows(store: Store, after: int = 0) -> Iterator[PairRow]:
     """Yield all pairs of a store with an id above `after`, in order of their ids."""
     while rows := store.pairs(after, _BATCH):
         yield from rows

@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
-from hierogram.daemon.text.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
+from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import DERIVED
@@ -20,7 +20,7 @@ from hierogram.tools.translation.grammars import StoreGrammar, TranslationGramma
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.language_models.files import open_language_model
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.store_models import StoreModel, model_of_store
+from hierogram.tools.translation.store_models import StoreModel, load_store_model
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
 _ALIKE_IN_SMALL_STORES = 0.75
@@ -54,16 +54,18 @@ class TranslationResources:
         """
         options = self.options
         if options.tokenized:
-            return AS_IT_IS
+            return UNCHANGED_TEXT
         if options.tokenize is None:
             return grammar.texts.to_words()
-        return pipeline_of(grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
+        return make_pipeline(
+            grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize")
+        )
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
         options, texts = self.options, self.texts(grammar)
         untuned = weights is None and options.weights is None
-        small = options.low_resource or bool(grammar.texts.joins)
+        small = options.low_resource or bool(grammar.texts.merges)
         usual = _ALIKE_IN_SMALL_STORES if small else 0.0
         if texts not in self._glossaries:
             # Cached because tuning makes a translator in each round.
@@ -74,7 +76,7 @@ class TranslationResources:
             self.model,
             pops=options.pops,
             max_words=self.max_words,
-            alike=usual if options.oov_similarity is None else options.oov_similarity,
+            oov_similarity=usual if options.oov_similarity is None else options.oov_similarity,
             small=untuned and small,
             glossary=self._glossaries[texts],
             texts=texts,
@@ -101,7 +103,7 @@ class TranslationResources:
             return self
         classes = self.options.low_resource or bool(store.settings().bpe_merges)
         with progress("build the language model", "n-grams") as shown:
-            found = model_of_store(store, classes, shown, self.store_model)
+            found = load_store_model(store, classes, shown, self.store_model)
         return replace(self, model=None if found is None else found.model, store_model=found)
 
     def model_name(self) -> str:
@@ -118,7 +120,7 @@ class TranslationResources:
         return sorted(name for name, value in self.weights.items() if value and name not in known)
 
 
-def equip(options: TranslateOptions) -> TranslationResources:
+def load_resources(options: TranslateOptions) -> TranslationResources:
     """Load the resources that the options name. Raises `InputError` if one cannot be read."""
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
@@ -135,11 +137,11 @@ _REST = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
 _SHORT_REST = 1.0
 """The same pause if the number of pairs has changed and new pairs cannot be added to the grammar."""
-_MOST_NEW_PAIRS = 1_000
+_MAX_NEW_PAIRS = 1_000
 """Maximum number of new pairs to add. With more, the grammar is read in full."""
 
 
-class Follower:
+class GrammarFollower:
     """Translator that follows the newest grammar of a store. Safe to use from several threads.
 
     The first grammar is read on first use. Later, rules of new pairs are added at once, and the whole grammar is reread
@@ -194,7 +196,7 @@ class Follower:
             except StoreError:
                 return
             assert self._read is not None
-            if self._read.grows and 0 < new <= _MOST_NEW_PAIRS:
+            if self._read.grows and 0 < new <= _MAX_NEW_PAIRS:
                 self._start("add-new-pairs", self._add_new_pairs)
             elif now >= (self._short_rest_until if new else self._rest_until):
                 self._start("read-grammar", self._read_whole)

@@ -7,34 +7,34 @@ from itertools import groupby
 from math import log
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.text.segments import InWords, words_of_parts, words_of_span
-from hierogram.daemon.text.texts import AS_IT_IS, TOKENS, TextPipeline, TextSide, pipeline_of
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
-from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, terminal_of
-from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides
-from hierogram.storage.browsing.reader import Look
+from hierogram.daemon.text.segments import WordView, find_word_span, index_words
+from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
+from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import known_words
-from hierogram.tools.evidence.marking import EXPLANATION, marked, quoted, visible
-from hierogram.tools.evidence.matching import Chosen, Pattern, Place, Sentence, choose
+from hierogram.storage.browsing.similar_pairs import SimilarPair, find_renderings, find_similar_pairs, find_source_sides
+from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
+from hierogram.tools.evidence.sanitizing import EXPLANATION, enclose, quoted, visible
 
-MOST_WORDS = 200
+MAX_WORDS = 200
 """Maximum number of words in a sentence."""
 
 _CANDIDATES = 200
-_SIDES_A_POSITION = 2
+_SIDES_PER_POSITION = 2
 _GAPS = (nonterminal(1), nonterminal(2))
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
-    """Rule whose source side matches the sentence at up to `matching.MOST_PLACES` places."""
+    """Rule whose source side matches the sentence at up to `matching.MAX_PLACES` places."""
 
     source: str
     target: str
     expected_uses: float
     p_target_given_source: float
-    places: list[Place]
+    places: list[SideMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +50,25 @@ class Evidence:
     words: list[str]
     unknown: list[str]
     rules: list[MatchedRule]
-    pairs: list[Chosen]
-    entries: list[LikePair]
+    pairs: list[CoveringPair]
+    entries: list[SimilarPair]
 
 
-def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
+def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
     """Return the evidence for a sentence.
 
     Raises `WrongKindError` if the store has sentences of one language, and `InputError` if the text has no word or more
-    than `MOST_WORDS` words.
+    than `MAX_WORDS` words.
     """
-    words = _words(look, text, options.tokenized)
-    found_words = known_words(look, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
+    words = _words(transaction, text, options.tokenized)
+    found_words = known_words(transaction, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
     # Lower-case words that are known only in lower case, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known = {word: found_words[word] for word in words if word in found_words}
-    sentence = Sentence(words)
-    matched = _matched(sentence, source_sides(look, [known.get(word) for word in words]))
-    chosen = _chosen(sentence, matched, known)
-    rendered = renderings(look, [match.side for match in chosen], options.renderings)
+    sentence = MatchedSentence(words)
+    matched = _match_sides(sentence, find_source_sides(transaction, [known.get(word) for word in words]))
+    chosen = _select_sides(sentence, matched, known)
+    rendered = find_renderings(transaction, [match.side for match in chosen], options.renderings)
     rules = [
         MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
         for match in chosen
@@ -76,30 +76,30 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     ]
     # Sort by uses, because only the first patterns are searched in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
-    pairs, entries = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs))
+    pairs, entries = find_similar_pairs(transaction, known, max(_CANDIDATES, 10 * options.pairs))
     most = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + most / max(1, known[word].count if word in known else 1)) for word in words}
-    row = look.row("SELECT position FROM store_state", False)
+    row = transaction.row("SELECT position FROM store_state", False)
     found = Evidence(
         int(row[0]) if row else 0,
         words,
         [word for word in dict.fromkeys(words) if word not in known],
         rules[: options.rules],
-        choose(words, weights, patterns, pairs, options.pairs),
+        choose_pairs(words, weights, patterns, pairs, options.pairs),
         _entries(sentence, entries),
     )
-    view = InWords(look.settings().bpe_merges)
-    return _in_words(found, view) if view.joins else found
+    view = WordView(transaction.settings().bpe_merges)
+    return _in_words(found, view) if view.merges else found
 
 
-def _in_words(found: Evidence, view: InWords) -> Evidence:
+def _in_words(found: Evidence, view: WordView) -> Evidence:
     """Convert the evidence of a subword store to words. A word is unknown if one of its parts is unknown."""
-    places = words_of_parts(found.words)
+    places = index_words(found.words)
     words = view.line(" ".join(found.words)).split(" ")
     unknown = {words[place] for place, part in zip(places, found.words, strict=False) if part in found.unknown}
 
     def spans(tokens: Sequence[Span]) -> tuple[Span, ...]:
-        return tuple(dict.fromkeys(words_of_span(places, span) for span in tokens))
+        return tuple(dict.fromkeys(find_word_span(places, span) for span in tokens))
 
     return Evidence(
         found.position,
@@ -110,7 +110,7 @@ def _in_words(found: Evidence, view: InWords) -> Evidence:
                 rule,
                 source=view.side(rule.source),
                 target=view.side(rule.target),
-                places=[Place(spans(place.words), spans(place.gaps)) for place in rule.places],
+                places=[SideMatch(spans(place.words), spans(place.gaps)) for place in rule.places],
             )
             for rule in found.rules
         ],
@@ -128,17 +128,17 @@ def _in_words(found: Evidence, view: InWords) -> Evidence:
     )
 
 
-def _words(look: Look, text: str, tokenized: bool) -> list[str]:
-    settings = look.settings()
-    notation = notation_of(settings.grammar)
+def _words(transaction: ReadTransaction, text: str, tokenized: bool) -> list[str]:
+    settings = transaction.settings()
+    notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
         raise WrongKindError(f"{notation.cannot('provide evidence')}: its sentences are monolingual")
-    texts = pipeline_of(settings)
+    texts = make_pipeline(settings)
     words = (texts.of_words() if tokenized else texts).source.tokens(text).split()
     if not words:
         raise InputError("the sentence has no words")
-    if len(words) > MOST_WORDS:
-        raise InputError(f"the sentence has {len(words):,} words, the limit is {MOST_WORDS}")
+    if len(words) > MAX_WORDS:
+        raise InputError(f"the sentence has {len(words):,} words, the limit is {MAX_WORDS}")
     return words
 
 
@@ -149,10 +149,10 @@ class _Match:
     side: str
     uses: float
     pattern: Pattern
-    places: list[Place]
+    places: list[SideMatch]
 
 
-def _matched(sentence: Sentence, sides: Mapping[str, float]) -> list[_Match]:
+def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_Match]:
     found = []
     for side, uses in sides.items():
         pattern = sentence.pattern(side)
@@ -161,7 +161,7 @@ def _matched(sentence: Sentence, sides: Mapping[str, float]) -> list[_Match]:
     return found
 
 
-def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
+def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
     """Select a few sides for each word: with and without gaps, the longest and most used first.
 
     Each known word alone is always included. Sides are ordered by the first word that they cover; sides without gaps
@@ -173,7 +173,7 @@ def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str])
     for match in ranked:
         plain = match.pattern.plain
         positions = {position for place in match.places for position in place.covered}
-        if any(covered[plain, position] < _SIDES_A_POSITION for position in positions):
+        if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
     bare = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
@@ -182,15 +182,15 @@ def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str])
         sides = [symbol]
         if word in bare:
             sides += [f"{_GAPS[0]} {symbol}", f"{symbol} {_GAPS[0]}", f"{_GAPS[0]} {symbol} {_GAPS[1]}"]
-        chosen += _matched(sentence, dict.fromkeys(sides, 0))
+        chosen += _match_sides(sentence, dict.fromkeys(sides, 0))
     return sorted(
         chosen, key=lambda match: (match.places[0].words[0][0], not match.pattern.plain, match.pattern.length)
     )
 
 
-def _entries(sentence: Sentence, entries: Iterable[LikePair]) -> list[LikePair]:
+def _entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
     """Return distinct entries whose source side occurs in the sentence, by their first word, then by length."""
-    found: dict[tuple[str, str], tuple[int, int, LikePair]] = {}
+    found: dict[tuple[str, str], tuple[int, int, SimilarPair]] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
         places = sentence.places(Pattern((words,), (0, 0)))
@@ -202,20 +202,20 @@ def _entries(sentence: Sentence, entries: Iterable[LikePair]) -> list[LikePair]:
 GAP = "…"
 _LINE, _LINES = "\n", "\n\n"
 
-LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
+MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Glossary thresholds: minimum probability given the source; minimum expected uses if the source has several words."""
 
 
-def as_prompt(found: Evidence, text: str, texts: TextPipeline = AS_IT_IS) -> str:
+def as_prompt(found: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
     Texts from the store are enclosed in tags that mark them as data. The glossary has renderings with a probability
-    given the source of at least `LEAST_PROBABILITY`. Renderings of several words also need `LEAST_USES` expected uses
+    given the source of at least `MIN_PROBABILITY`. Renderings of several words also need `MIN_USES` expected uses
     and no gap at an end of the source side. `texts` is the store's pipeline, which names the languages and detokenizes.
     """
     source, target = texts.languages or ("source", "target")
 
-    def sides(pair: LikePair) -> tuple[str, str]:
+    def sides(pair: SimilarPair) -> tuple[str, str]:
         return quoted(texts.source.written(pair.source)), quoted(texts.target.written(pair.target))
 
     blocks = []
@@ -230,29 +230,31 @@ def as_prompt(found: Evidence, text: str, texts: TextPipeline = AS_IT_IS) -> str
     asked = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
     if not blocks:
         return asked
-    return f"{EXPLANATION}\n\n{marked(_LINES.join(map(_LINE.join, blocks)))}\n\n{asked}"
+    return f"{EXPLANATION}\n\n{enclose(_LINES.join(map(_LINE.join, blocks)))}\n\n{asked}"
 
 
 def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
         words = rule.source.split(" ")
-        often = len(words) == 1 or rule.expected_uses >= LEAST_USES
-        ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
-        telling = rule.p_target_given_source >= LEAST_PROBABILITY and often and not ends_in_gaps
+        often = len(words) == 1 or rule.expected_uses >= MIN_USES
+        ends_in_gaps = unescape_terminal(words[0]) is None or unescape_terminal(words[-1]) is None
+        telling = rule.p_target_given_source >= MIN_PROBABILITY and often and not ends_in_gaps
         if telling and _has_letters(rule.source) and _has_letters(rule.target):
-            renderings.setdefault(shown(rule.source, texts.source), []).append(shown(rule.target, texts.target))
+            renderings.setdefault(readable_side(rule.source, texts.source), []).append(
+                readable_side(rule.target, texts.target)
+            )
     return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
 
 
 def _has_letters(side: str) -> bool:
-    words = map(terminal_of, side.split(" "))
+    words = map(unescape_terminal, side.split(" "))
     return any(sign.isalnum() for word in words if word is not None for sign in word)
 
 
-def shown(side: str, text: TextSide = TOKENS) -> str:
+def readable_side(side: str, text: TextSide = TOKENS) -> str:
     """Return a side as readable text, with an ellipsis for each gap. Several gaps are numbered."""
-    symbols = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
+    symbols = [(symbol, unescape_terminal(symbol)) for symbol in side.split(" ")]
     gaps = sum(word is None for _, word in symbols)
     found: list[str] = []
     # Detokenize only adjacent words, not words across a gap.
@@ -264,7 +266,7 @@ def shown(side: str, text: TextSide = TOKENS) -> str:
     return " ".join(found)
 
 
-def table_of_rules(found: Evidence) -> list[list[str]]:
+def format_rules(found: Evidence) -> list[list[str]]:
     """Return a table with a header: both sides, p(target|source), expected uses, and the words covered."""
     rows = [
         [

@@ -36,14 +36,14 @@ def is_name(word: str, before: str) -> bool:
     return first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
 
 
-class StandIns:
+class SubstituteFinder:
     """Index of known words that stand in for unknown ones. Safe to use from several threads."""
 
     def __init__(
         self,
         numbers: Mapping[str, int],
         translated: Collection[int],
-        alike: float,
+        oov_similarity: float,
         casing: Casing = NO_CASING,
         target_words: Collection[str] = (),
     ) -> None:
@@ -66,7 +66,7 @@ class StandIns:
         self._numbers = numbers
         self._casing = casing
         self._target_words = target_words
-        self._least = alike
+        self._least = oov_similarity
         self._folded: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
@@ -104,10 +104,14 @@ class StandIns:
             if noun and not self._is_noun(self._folded[known]):
                 continue
             shared = shared_beginning(folded, known) if noun else shared_letters(folded, known)
-            alike = shared / max(len(folded), len(known))
+            oov_similarity = shared / max(len(folded), len(known))
             least = self._least if shared_beginning(folded, known) >= _INDEXED else (1 + self._least) / 2
-            if shared >= SHARED and alike >= least and (best is None or (alike, shared, known) > best):
-                best = alike, shared, known
+            if (
+                shared >= SHARED
+                and oov_similarity >= least
+                and (best is None or (oov_similarity, shared, known) > best)
+            ):
+                best = oov_similarity, shared, known
         return None if best is None else self._folded[best[2]]
 
     def _is_noun(self, word: str) -> bool:

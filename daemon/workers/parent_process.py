@@ -10,18 +10,18 @@ from types import FrameType
 from typing import Any
 
 from hierogram.daemon.exceptions import ClusterLostError
-from hierogram.storage.child import end_with
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SETTLED
 from hierogram.storage.store import open_store
+from hierogram.storage.worker_process import exit_with_parent
 
-_HEARD = {signal.SIGINT, signal.SIGTERM}
+_FORWARDED = {signal.SIGINT, signal.SIGTERM}
 _ENDED = b"."
 _ECHO_SECONDS = 0.2
 
 
 @contextmanager
-def watched(url: str) -> Iterator[None]:
+def run_watched(url: str) -> Iterator[None]:
     """Run the context and everything after it in a child process; this process exits as the child does.
 
     Call it in the main thread, before other threads run and before the store is open. Raises `ClusterLostError`, with
@@ -33,11 +33,11 @@ def watched(url: str) -> Iterator[None]:
     if ray is None or not ray.is_initialized():
         child, ended = _fork()
         if child:
-            _end_as(child, ended, url)
+            _exit_like(child, ended, url)
     try:
         yield
     except ClusterLostError as error:
-        raise ClusterLostError(f"{error}; {committed(url)}") from error
+        raise ClusterLostError(f"{error}; {describe_committed(url)}") from error
     finally:
         # Ray no longer runs here, so the child reports any later error itself.
         if ended >= 0:
@@ -47,21 +47,21 @@ def watched(url: str) -> Iterator[None]:
 
 def _fork() -> tuple[int, int]:
     """Fork. Returns (child id, read end of a pipe) in the parent and (0, write end) in the child, which writes to the
-    pipe at the end of the watched context. Signals are blocked in the parent until `_end_as` handles them.
+    pipe at the end of the watched context. Signals are blocked in the parent until `_exit_like` handles them.
     """
     for stream in (sys.stdout, sys.stderr):
         # Otherwise both processes would write the buffered output.
         stream.flush()
     reading, writing = os.pipe()
     parent = os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
     if child:
         os.close(writing)
         return child, reading
-    end_with(parent)
+    exit_with_parent(parent)
     signal.signal(signal.SIGINT, _Interrupt())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
     os.close(reading)
     return 0, writing
 
@@ -79,14 +79,14 @@ class _Interrupt:
             raise KeyboardInterrupt
 
 
-def _end_as(child: int, ended: int, url: str) -> None:
+def _exit_like(child: int, ended: int, url: str) -> None:
     """Forward signals to the child, wait for its end and exit as it did. Raises `ClusterLostError`."""
 
     def hand_on(number: int, _frame: FrameType | None) -> None:
         os.kill(child, number)
 
-    before = {number: signal.signal(number, hand_on) for number in _HEARD}
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -95,10 +95,10 @@ def _end_as(child: int, ended: int, url: str) -> None:
     if code < 0 and -code != signal.SIGABRT:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    raise ClusterLostError(f"lost the cluster: Ray has stopped on this machine; {committed(url)}")
+    raise ClusterLostError(f"lost the cluster: Ray has stopped on this machine; {describe_committed(url)}")
 
 
-def committed(url: str) -> str:
+def describe_committed(url: str) -> str:
     """Return a description of the committed state of the last learning run."""
     try:
         with open_store(url) as store:
