@@ -210,7 +210,7 @@ CHART_FAULTS = (
     Fault(
         "only charts of starts are counted",
         "charts/pruning/chain.py",
-        "edges = [made for _, made in self._make_options.values()]",
+        "edges = [made for _, made in self._made.values()]",
         "edges: list[int] = []",
         (_START, "-k", "counted"),
     ),

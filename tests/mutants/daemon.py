@@ -265,7 +265,7 @@ DAEMON_FAULTS = (
     Fault(
         "only compositions of pairs read together count as seen twice",
         "daemon/exports/scratch.py",
-        "np.minimum(self._distinct_names[different] + times, _TWICE)",
+        "np.minimum(self._met[different] + times, _TWICE)",
         "np.minimum(times, _TWICE)",
         (_EXPORTING, "-k", "read_in_parts"),
     ),
@@ -491,7 +491,7 @@ DAEMON_FAULTS = (
     Fault(
         "a worker counts the changes of its own blocks twice",
         "daemon/workers/worker.py",
-        "if number not in self._fix_known_words:",
+        "if number not in self._settled:",
         "if number not in ():",
         (_POOL, "-k", "sqlite and any_number and 2"),
     ),

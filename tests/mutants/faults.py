@@ -786,8 +786,8 @@ FAULTS = (
     Fault(
         "the sum of both directions' posteriors is compared with the threshold of their mean",
         "alignment/marginals.py",
-        "= (of_target + of_source) / 2\n",
-        "= of_target + of_source\n",
+        "np.float32((of_target + of_source) / 2)",
+        "np.float32(of_target + of_source)",
         (DECODING,),
     ),
     Fault(
@@ -800,8 +800,8 @@ FAULTS = (
     Fault(
         "a link grows if neither neighbor is likely",
         "alignment/marginals.py",
-        "s - 1, t) or _is_likely(means, height, width, s + 1, t)",
-        "s - 1, t) or _is_likely(means, height, width, s, t) or means.source_free[s]",
+        "s - 1, t, likely) or _is_likely(means, height, width, s + 1, t, likely)",
+        "s - 1, t, likely) or _is_likely(means, height, width, s, t, likely) or means.source_free[s]",
         (DECODING,),
     ),
     Fault(
@@ -1379,21 +1379,21 @@ FAULTS = (
     ),
     Fault(
         "the median deviation is taken for a standard deviation",
-        "tools/scores/doubts.py",
+        "tools/scores/scoring.py",
         "_OF_NORMAL = 1.4826",
         "_OF_NORMAL = 1.0",
         DOUBTS,
     ),
     Fault(
         "pairs that are far above what is usual are doubtful",
-        "tools/scores/doubts.py",
+        "tools/scores/scoring.py",
         "(usual.evidence[0] - evidence) /",
         "abs(usual.evidence[0] - evidence) /",
         DOUBTS,
     ),
     Fault(
         "different numbers are not doubtful",
-        "tools/scores/doubts.py",
+        "tools/scores/scoring.py",
         "_DIFFERENT_NUMBERS * (_numbers",
         "0 * (_numbers",
         DOUBTS,

@@ -46,24 +46,26 @@ _OF_NORMAL = 1.4826
 _DIGITS = re.compile(r"\D+")
 
 
-class Usual(NamedTuple):
+class ScoreBaseline(NamedTuple):
     """Median and deviation of evidence and log-probability over a sample of pairs."""
 
     evidence: tuple[float, float]
     log_probability: tuple[float, float]
 
 
-def usual_of(evidence: Sequence[float], log_probability: Sequence[float]) -> Usual:
+def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -> ScoreBaseline:
     """Return the medians and deviations of these values. Medians are robust against outliers."""
     found = []
     for values in (evidence, log_probability):
         middle = float(np.median(values))
         spread = _OF_NORMAL * float(np.median(np.abs(np.array(values) - middle)))
         found.append((middle, max(spread, _MIN_DEVIATION)))
-    return Usual(*found)
+    return ScoreBaseline(*found)
 
 
-def doubt(usual: Usual, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]) -> float:
+def doubt(
+    usual: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
+) -> float:
     """Return the doubt of a pair: deviations of its scores from the sample, and differences between its texts."""
     least = max(
         (usual.evidence[0] - evidence) / usual.evidence[1],
@@ -93,7 +95,7 @@ _MIN_PROBABILITY = 0.5
 MAX_WORDS = 1_000
 """Maximum words of a side."""
 _SAMPLE = 200
-"""Number of pairs in the sample for `Usual`."""
+"""Number of pairs in the sample for `ScoreBaseline`."""
 SCORED_AT_ONCE = 200
 """Pairs per call of the kernels."""
 SCORED_BETWEEN_RESTS = 20
@@ -134,12 +136,12 @@ class Scorer:
         self._exact = exact
         self._spaces: list[tuple[ScorerCapacities, ScorerScratch]] = []
         self._classifiers = stack_classifiers((self._learn(0, report), self._learn(1, report)))
-        self._usual = Usual((0.0, 1.0), (0.0, 1.0))
+        self._usual = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
         some: list[PairScore] = []
         for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
             report("computing typical scores", len(some), _SAMPLE)
             some += [one.score for one in self.score_stored(pairs)]
-        self._usual = usual_of([score.evidence for score in some], [score.log_probability for score in some])
+        self._usual = make_baseline([score.evidence for score in some], [score.log_probability for score in some])
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
         """Return the scores of stored pairs without each pair's own contributions: derivation, links and words."""

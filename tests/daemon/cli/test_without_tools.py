@@ -84,7 +84,7 @@ def test_a_daemon_learns_and_answers(path: str, serve: Callable[..., Daemon], tm
     daemon = serve("--store", url, "--spool", str(spool), PYTHONPATH=path)
     port = daemon.until_port()
     drop(spool, "news.bars", "".join(line + "\n" for line in LINES))
-    daemon.until("file taken in")
+    daemon.until("file ingested")
     with open_store(url) as store:
         until(lambda: store.status().rules_in_use)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/rules?source=maison", timeout=60) as answer:

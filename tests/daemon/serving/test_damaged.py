@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tests.daemon.learning.every_kind import CASES
 from tests.daemon.learning.stores import QUICK, fill, some_pairs
 from tests.daemon.serving.conftest import until
-from tests.daemon.serving.turns import LOG, Hands
+from tests.daemon.serving.turns import LOG, ManualTurns
 from tests.storage.building import query
 
 from hierogram.daemon.configuration import Configuration
@@ -44,9 +44,9 @@ def damage(store: Store, *ids: int) -> None:
 def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(store: Store) -> None:
     damage(store, 4, 17)
     before = {row.id: row.sweep for row in store.pairs()}
-    with capture_logs() as logs, Hands(store, idle_share=1.0) as hands:
+    with capture_logs() as logs, ManualTurns(store, idle_share=1.0) as turns:
         for _ in range(3):
-            hands.turns.take()
+            turns.turns.take()
     set_aside = [line for line in logs if line["event"] == "pair set aside: run `hierogram repair`"]
     assert [line["pair"] for line in set_aside] == [4, 17]
     assert all("its derivation" in line["reason"] for line in set_aside)
@@ -54,15 +54,15 @@ def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(stor
     after = {row.id: row.sweep for row in store.pairs()}
     assert {k for k in after if after[k] == before[k]} == {4, 17}
     fill(store, some_pairs(34)[30:])
-    with Hands(store, idle_share=1.0) as hands:
-        hands.settle()
+    with ManualTurns(store, idle_share=1.0) as turns:
+        turns.settle()
     assert store.count_pairs(["settled"]) == 34
     # The rules of these pairs are still counted, which is told, too.
     assert [line.split(":")[0] for line in verify(store).problems[:2]] == ["pair 4", "pair 17"]
     assert (repair(store).reset_pairs, store.damaged_pairs()) == ([4, 17], [])
-    with Hands(store, idle_share=1.0) as hands:
-        hands.settle()
-        hands.turns.take()
+    with ManualTurns(store, idle_share=1.0) as turns:
+        turns.settle()
+        turns.turns.take()
     assert store.count_pairs(["settled"]) == 34
     assert verify(store).problems == []
 
@@ -76,10 +76,10 @@ def test_grammars_of_whole_stores_are_sampled_on_without_damaged_pairs(kind: str
         learn(store, sweeps=2)
         damage(store, 3)
         case.add(store)
-        with Hands(store, idle_share=1.0) as hands:
-            hands.settle()
+        with ManualTurns(store, idle_share=1.0) as turns:
+            turns.settle()
             sweeps = {row.id: row.sweep for row in store.pairs()}
-            hands.turns.take()
+            turns.turns.take()
         assert [pair.id for pair in store.damaged_pairs()] == [3]
         assert {k for k, row in ((row.id, row) for row in store.pairs()) if row.sweep == sweeps[k]} == {3}
         assert repair(store).left == []
@@ -115,8 +115,8 @@ def test_damage_met_while_pairs_leave_does_not_end_the_loop(store: Store) -> Non
     assert [row.id for row in store.pairs_by_id([5, 6])] == [5]
     assert store.status().damaged == 1
     repair(store)
-    with Hands(store) as hands:
-        hands.turns.take()
+    with ManualTurns(store) as turns:
+        turns.turns.take()
     assert store.pairs_by_id([5]) == []
     assert verify(store).problems == []
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.daemon.serving.looks import Looks, nothing, run
+from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import folder_within, open_within, write_in
@@ -72,7 +72,7 @@ def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
 ) -> None:
     (spool / "news").mkdir()
     (spool / "news" / "x.bars").write_bytes(GOOD)
-    kept = spooling.ingest_apart
+    kept = spooling.ingest_in_sandbox
 
     def ingest(*given: object, **named: object) -> object:
         swapped(spool, outside)
@@ -112,7 +112,7 @@ def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
 ) -> None:
     (outside / "x.bars").write_text("(S (NP secret) (VP word))\n")
     (spool / "x").write_text("(S (NP a) (VP b))\n")
-    kept = spooling.ingest_trees_apart
+    kept = spooling.ingest_trees_in_sandbox
 
     def ingest(*given: object, **named: object) -> object:
         swap(spool / "x", outside / "x.bars")
@@ -177,15 +177,15 @@ def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Sto
     (spool / "done").rmdir()
     (spool / "done").symlink_to(outside)
     with pytest.raises(SpoolError, match="done must be a folder, not a symbolic link"):
-        run(store, Looks(nothing), folder=spool)
+        run(store, ScanLimit(nothing), folder=spool)
 
 
 def test_the_spool_itself_may_be_a_link(tmp_path: Path, spool: Path, store: Store) -> None:
     """Its owner names it in the configuration; links below it are those of other users."""
     (tmp_path / "incoming").symlink_to(spool)
     (spool / "a.bars").write_bytes(GOOD)
-    log, _ = run(store, Looks(nothing), folder=tmp_path / "incoming")
-    assert [entry["event"] for entry in log] == ["file taken in"]
+    log, _ = run(store, ScanLimit(nothing), folder=tmp_path / "incoming")
+    assert [entry["event"] for entry in log] == ["file ingested"]
 
 
 def test_paths_outside_a_folder_are_not_opened(spool: Path, outside: Path) -> None:

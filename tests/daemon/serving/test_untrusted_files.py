@@ -126,7 +126,7 @@ class Trouble:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
         self.left = times
-        kept = spooling.ingest_apart
+        kept = spooling.ingest_in_sandbox
 
         def ingest(*given: object, **named: object) -> object:
             if self.left:

@@ -3,7 +3,8 @@
 from statistics import NormalDist
 
 import pytest
-from hierogram.tools.scores.doubts import ScoreBaseline, doubt, make_baseline
+
+from hierogram.tools.scores.scoring import ScoreBaseline, doubt, make_baseline
 
 USUAL = ScoreBaseline((1.0, 0.5), (-3.0, 0.25))
 

@@ -23,7 +23,7 @@ from hierogram.storage.records.pairs import PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
-from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, scored_texts, usual_of
+from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, make_baseline, scored_texts
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_is_usual_is_that_of_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     scores = [one.score for one in scorer.score_stored(known.examples)]
     assert len(scores) < 200
-    assert scorer._usual == usual_of([s.evidence for s in scores], [s.log_probability for s in scores])
+    assert scorer._usual == make_baseline([s.evidence for s in scores], [s.log_probability for s in scores])
     assert scorer._usual.evidence != scorer._usual.log_probability
     for score, row in zip(scores, known.examples, strict=True):
         sides = row.source.split(" "), row.target.split(" ")
