@@ -23,10 +23,10 @@ def gibbs(
     span_limit: int = NO_LIMIT,
     mutant: str | None = None,
     temperature: float = 1.0,
-    leaving: bool = False,
+    avoid_current: bool = False,
 ) -> Mover:
     """Top-down Gibbs sampling."""
-    return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant, temperature, leaving)
+    return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant, temperature, avoid_current)
 
 
 def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:

@@ -27,8 +27,8 @@ LEARNING = """
 import sys
 from hierogram.daemon.learning.alignment import cluster_batches
 from hierogram.daemon.learning import learner
-learner.SECONDS_A_COMMIT = 0.5
-cluster_batches._FEWEST_CELLS = 0
+learner.SECONDS_PER_COMMIT = 0.5
+cluster_batches._MIN_CELLS = 0
 from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--blocks", "3x8", *sys.argv[2:]]
 main()

@@ -45,7 +45,7 @@ def test_the_list_of_commands_is_complete() -> None:
 def test_help_shows_commands_in_groups(hierogram: Run) -> None:
     shown = hierogram("--help").out
     groups = [line.removesuffix(":") for line in shown.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
-    assert groups == ["Options", "Store", "Learn", "Look", "Translate", "Serve"]
+    assert groups == ["Options", "Store", "Learn", "Inspect", "Translate", "Serve"]
     assert [name for (name,) in every_command() if f"\n  {name} " not in shown] == []
 
 

@@ -14,7 +14,7 @@ from tests.storage.building import commit, delta
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.storage.database.connection import parse_url
-from hierogram.storage.records.operations import EVENT_KINDS
+from hierogram.storage.records.operations import EVENT_KINDS, Webhook
 from hierogram.storage.store import Store, open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
@@ -77,9 +77,10 @@ def test_the_documented_commands_run(
     for _, *arguments in commands:
         assert hierogram("--store", store_url, *arguments).code == 0
     with open_store(store_url) as store:
-        store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
+        hook = Webhook("5ca1ab1e", "http://example.org:80")
+        store.queue_deliveries(hook, list(EVENT_KINDS))
         commit(store, [], [delta("c", "d", 0, 9)])
-        store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
+        store.queue_deliveries(hook, list(EVENT_KINDS))
     engine = create_engine(parse_url(store_url))
     queries = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
     assert len(queries) == 2

@@ -95,7 +95,7 @@ def test_the_unit_may_write_to_the_documented_folders() -> None:
     named = re.findall(r'^(?:folder|to) = "([^"]+)"', shown, re.MULTILINE)
     assert len(named) > 1
     assert set(named) <= set(writable)
-    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
+    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Install\n")[1].split("\n## ")[0]
     assert all(installed.count(path) > 1 for path in writable)
 
 
@@ -107,7 +107,7 @@ def test_nothing_installs_an_unpublished_package() -> None:
 
 
 def test_the_installation_recipe_gives_each_folder_its_group_and_mode() -> None:
-    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Installing")[1].split("\n## ")[0]
+    installed = (ROOT / "docs" / "daemon.md").read_text().split("## Install\n")[1].split("\n## ")[0]
     [recipe] = [block for block in re.findall(r"```sh\n(.*?)```", installed, re.DOTALL) if "systemctl" in block]
     modes = re.findall(r"^install .*-m (\d+) .*?(\S+)$", recipe, re.MULTILINE)
     assert {path: mode for mode, path in modes} == {

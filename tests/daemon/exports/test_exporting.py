@@ -158,7 +158,7 @@ def test_compositions_of_pairs_read_in_parts_are_the_same(
 ) -> None:
     options = ExportOptions(min_expected=50.0)
     export(learned, tmp_path / "together.jsonl", options)
-    monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_A_READ", 1)
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_PER_READ", 1)
     export(learned, tmp_path / "apart.jsonl", options)
     # If all n-grams share one slot of the seen table, none is discarded too early.
     monkeypatch.setattr("hierogram.daemon.exports.scratch._BUCKETS", 1)

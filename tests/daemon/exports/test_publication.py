@@ -73,7 +73,7 @@ def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypat
     def sync(path: Path) -> None:
         synced.append((path.name, sorted(file.name for file in (tmp_path / "final").iterdir())))
 
-    monkeypatch.setattr(publication, "sync", sync)
+    monkeypatch.setattr(publication, "flush_to_disk", sync)
     (tmp_path / "final").mkdir()
     files = []
     for name in ("a", "b"):

@@ -43,7 +43,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     """A kind, with a limit of words in memory."""
     kind, words = request.param
-    monkeypatch.setattr(residents, "_WORDS_A_BATCH", words)
+    monkeypatch.setattr(residents, "_WORDS_PER_BATCH", words)
     return CASES[kind]
 
 
@@ -102,7 +102,7 @@ class KilledError(Exception):
 def test_a_failed_commit_leaves_all_pairs_unchanged(
     case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residents, "_PAIRS_A_COMMIT", 3)
+    monkeypatch.setattr(residents, "_PAIRS_PER_COMMIT", 3)
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)
         parts = residents.ResidentBatch.parts
@@ -125,7 +125,7 @@ def test_a_failed_commit_leaves_all_pairs_unchanged(
 
             with monkeypatch.context() as patched:
                 patched.setattr(residents.ResidentBatch, "parts", broken)
-                patched.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+                patched.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
                 patched.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
                 with pytest.raises(KilledError):
                     learn(store, sweeps=SWEEPS, options=LearnOptions(1))
@@ -154,7 +154,7 @@ def test_colliding_keys_do_not_restart_a_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1FF))
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=replace(QUICK, key_salt=0)) as store:
         fill(store, some_pairs(120))
-        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         learn(store, sweeps=9)
         assert store.settings().key_salt > 0
         assert {row.sweep for row in store.pairs()} == {6 + 9}
@@ -163,9 +163,9 @@ def test_colliding_keys_do_not_restart_a_run(tmp_path: Path, monkeypatch: pytest
 COMMITTING = """
 import sys
 from hierogram.daemon.learning import learner, residents
-learner.SECONDS_A_COMMIT = 0.0
+learner.SECONDS_PER_COMMIT = 0.0
 learner._COMMIT_SHARE = 0
-residents._PAIRS_A_COMMIT = 7
+residents._PAIRS_PER_COMMIT = 7
 from hierogram.daemon.cli.main import main
 from hierogram.samplers.grammar.columns import Blobs
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]

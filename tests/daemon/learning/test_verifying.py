@@ -30,7 +30,7 @@ def make(url: str) -> None:
 @pytest.fixture
 def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     # Missing rules are named in the order in which parts of the pairs count them.
-    monkeypatch.setattr(f"{VERIFYING}._PAIRS_A_READ", 3)
+    monkeypatch.setattr(f"{VERIFYING}._PAIRS_PER_READ", 3)
     copy_store("to be verified", store_url, make)
     with open_store(store_url) as store:
         yield store
@@ -41,11 +41,11 @@ def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
     for place, number in (
         (f"{VERIFYING}._RULES_AT_ONCE", rules),
         (f"{VERIFYING}._COUNTS_AT_ONCE", 2),
-        (f"{INTEGRITY}.IDS_A_RANGE", RANGE),
-        ("hierogram.storage.grammar.counts.IDS_A_RANGE", RANGE),
+        (f"{INTEGRITY}.IDS_PER_RANGE", RANGE),
+        ("hierogram.storage.grammar.counts.IDS_PER_RANGE", RANGE),
         (f"{INTEGRITY}._WORDS_AT_ONCE", 4),
         (f"{INTEGRITY}._NOTED_AT_ONCE", 7),
-        ("hierogram.storage.pairs.vocabulary._WORDS_A_QUERY", 3),
+        ("hierogram.storage.pairs.vocabulary._WORDS_PER_QUERY", 3),
     ):
         patch.setattr(place, number)
 
@@ -141,7 +141,7 @@ def test_rules_with_one_key_are_reported_in_parts(
     learned: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3F << 54))
-    monkeypatch.setattr(f"{VERIFYING}._PAIRS_A_READ", 1)
+    monkeypatch.setattr(f"{VERIFYING}._PAIRS_PER_READ", 1)
     at_once = verify(learned)
     assert any("have the same key" in problem for problem in at_once.problems)
     make_small(monkeypatch, 1)

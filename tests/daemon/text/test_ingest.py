@@ -108,7 +108,7 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
     store: Store, store_url: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines.LineFile.chunks, "__defaults__", (1,))
-    monkeypatch.setattr(reading, "CHUNKS_A_TRANSACTION", 2)
+    monkeypatch.setattr(reading, "CHUNKS_PER_TRANSACTION", 2)
     add_pairs, calls = Store.add_pairs, []
 
     def fail_at_third(self: Store, *arguments: object) -> object:

@@ -95,7 +95,7 @@ def test_rates() -> None:
 
 
 def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates_module, "_MOST_BUCKETS", 3)
+    monkeypatch.setattr(rates_module, "_MAX_BUCKETS", 3)
     rates = Rates(1.0, 1, lambda: 0.0)
     for client in "abcd":
         assert rates.wait(OPEN, client) == 0.0

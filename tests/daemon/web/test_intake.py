@@ -75,7 +75,7 @@ def test_a_body_may_be_sent_in_any_chunks(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_BLOCK", 7)
-    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     client = connect(service)
     pieces = (BODY[n : n + 5] for n in range(0, len(BODY), 5))
     found = post(client, pieces).json()
@@ -160,7 +160,7 @@ def test_a_compressed_body_is_refused(
 def test_unused_members_are_named(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     client = connect(service)
     lines = [as_json(line, note=n) for n, line in enumerate(LINES)]
     lines[0] = as_json(LINES[0], note=1, links="0-0")
@@ -288,7 +288,7 @@ class Breaking:
 def test_an_interrupted_request_continues_where_it_stopped(
     store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch, chunks: int, after_commit: bool
 ) -> None:
-    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     service = FakeService(store)
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
@@ -396,7 +396,7 @@ def test_old_requests_are_forgotten(service: FakeService, connect: Connect, stor
 def test_a_body_is_refused_while_too_many_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     monkeypatch.setattr(ingest, "_LAG_LOOK_SECONDS", 0.01)
     client = connect(service, max_lag=3, backlog_timeout=0.05)
     answer = post(client, BODY, "k1")
@@ -412,7 +412,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
 def test_a_body_continues_when_fewer_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     looks = []
 
     class Lagging(Breaking):

@@ -38,8 +38,8 @@ CELLS = 1_500
 @pytest.fixture(autouse=True)
 def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", CELLS)
-    monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
-    monkeypatch.setattr(cluster_batches, "_FEWEST_CELLS", 0)
+    monkeypatch.setattr(incremental, "_PAIRS_PER_COMMIT", 7)
+    monkeypatch.setattr(cluster_batches, "_MIN_CELLS", 0)
 
 
 def aligned(url: str, cluster: Any = None, settings: Settings = QUICK) -> object:
@@ -65,7 +65,7 @@ def arrivals(store: Store, workers: Any) -> list[incremental.AlignReport]:
 def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(incremental, "_CELLS_PER_BATCH", CELLS)
-        patch.setattr(incremental, "_PAIRS_A_COMMIT", 7)
+        patch.setattr(incremental, "_PAIRS_PER_COMMIT", 7)
         return aligned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
 
 
@@ -87,13 +87,13 @@ def test_any_number_of_workers_aligns_like_threads(
 
 def recorded_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tasks: list[str] = []
-    perform = cluster_batches.performed
+    perform = cluster_batches.run_tasks
 
     def record(cluster: Any, given: Any) -> Any:
         tasks.extend(task.__name__ for task, *_ in given)
         return perform(cluster, given)
 
-    monkeypatch.setattr(cluster_batches, "performed", record)
+    monkeypatch.setattr(cluster_batches, "run_tasks", record)
     return tasks
 
 
@@ -159,7 +159,7 @@ def test_workers_that_cannot_reach_the_store_run_chains(
 
 
 def test_small_inputs_are_aligned_locally(by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_batches, "_FEWEST_CELLS", CELLS)
+    monkeypatch.setattr(cluster_batches, "_MIN_CELLS", CELLS)
     tasks = recorded_tasks(monkeypatch)
     assert aligned(f"sqlite:///{tmp_path}/s.db", FakeCluster(2)) == by_threads
     assert tasks == []

@@ -58,7 +58,7 @@ def test_any_number_of_workers_learns_like_threads(number: int, by_threads: obje
 def test_counts_do_not_depend_on_how_they_are_transferred(
     crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_MOST_PASSED", passed)
+    monkeypatch.setattr(pool, "_MAX_PASSED_CHANGES", passed)
     called: list[str] = []
     cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, fills_machine=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
@@ -84,7 +84,7 @@ def test_lost_workers_change_nothing(
 ) -> None:
     # Committed after each sweep, so that shards are collected in between.
     if seed % 2:
-        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
     assert learned(store_url, cluster) == by_threads
@@ -104,7 +104,7 @@ def assert_nothing_left(url: str) -> None:
 def test_losing_a_worker_that_holds_the_store_changes_nothing(
     method: str, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
     monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     met: list[int] = []
 
@@ -136,7 +136,7 @@ def test_pairs_are_sent_to_workers_that_do_not_reach_the_store(
 def test_consecutive_batches_reuse_the_tables_of_workers(
     share: float, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residents, "_WORDS_A_BATCH", 150)
+    monkeypatch.setattr(residents, "_WORDS_PER_BATCH", 150)
     cluster = FakeCluster(2, at_random(3, share))
     whole: list[bool] = []
     call = cluster.call
@@ -170,7 +170,7 @@ def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None
 @pytest.mark.slow
 def test_new_workers_are_given_shards(by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Workers that read the store get shards after a commit.
-    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
     monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
     cluster = FakeCluster(1)
 

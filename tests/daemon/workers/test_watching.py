@@ -130,7 +130,7 @@ def test_the_child_ends_with_its_parent(url: str) -> None:
 LEARNING = """
 import sys
 from hierogram.daemon.learning import learner
-learner.SECONDS_A_COMMIT = 0.5
+learner.SECONDS_PER_COMMIT = 0.5
 from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "400", "--workers", "2", "--blocks", "3x8"]
 main()

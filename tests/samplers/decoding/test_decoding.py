@@ -149,7 +149,7 @@ def test_distinct_translations_are_the_best_derivations_of_each() -> None:
 def test_a_search_for_distinct_translations_terminates(monkeypatch: pytest.MonkeyPatch) -> None:
     example = random_example(random.Random(19))
     whole = found_by(example, MANY, distinct=True)
-    monkeypatch.setattr("hierogram.samplers.decoding.kbest.MOST_ENTRIES", 1)
+    monkeypatch.setattr("hierogram.samplers.decoding.kbest.MAX_ENTRIES", 1)
     some = found_by(example, MANY, distinct=True)
     assert 0 < len(some) <= len(whole)
     assert all(a[:3] == b[:3] for a, b in zip(some, whole, strict=False))

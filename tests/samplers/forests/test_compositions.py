@@ -111,7 +111,7 @@ def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))
-    monkeypatch.setattr("hierogram.samplers.forests.recurrence._MOST_PLACES", 1 << 12)
+    monkeypatch.setattr("hierogram.samplers.forests.recurrence._MAX_PLACES", 1 << 12)
     ngrams, drops = empty_ngrams(), 0
     for k in range(0, len(varied), 10):
         before = ngrams.taken

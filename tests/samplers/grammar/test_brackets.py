@@ -109,7 +109,7 @@ def test_oversized_trees_are_rejected() -> None:
         ("", "no tree"),
         ("word", "outside"),
         ("(S a", "1 unclosed bracket"),
-        ("(S a))", "too many"),
+        ("(S a))", "unmatched closing bracket"),
         ("(S a) (S b)", "a second tree"),
         ("(S a) b", "outside"),
         ("(S)", "without words"),

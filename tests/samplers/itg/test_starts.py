@@ -146,7 +146,7 @@ def test_derivations_survive_as_bytes() -> None:
     again = decode(small, stored)
     assert encode(again).content.tolist() == stored.content.tolist()
     for wrong in (b"", b"\x02", b"\x00\x02", b"\x00\x02\x02\x02", b"\x09", b"\x00\x03\x04\x03"):
-        with pytest.raises(DerivationError, match="pair 0"):
+        with pytest.raises(DerivationError, match="pair number 0"):
             decode(small, join_blobs([wrong, *split_blobs(stored)[1:]]))
     assert batch.size == len(PAIRS)
 

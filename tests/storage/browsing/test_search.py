@@ -168,7 +168,7 @@ def test_rules_without_indexed_words_still_count_in_probabilities(store: Store, 
 def test_the_most_used_of_very_many_rules_are_ordered_by_probability(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.storage.browsing.search.MOST_RANKED", 2)
+    monkeypatch.setattr("hierogram.storage.browsing.search.MAX_RANKED", 2)
     ingest(store, [pair("a b c", "d e f")])
     commit(store, [], [delta(f"a {s}", t, 1, n) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
     with Reader(store_url) as reader, reader.read() as transaction:

@@ -58,7 +58,7 @@ def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
 @pytest.mark.slow
 def test_replayed_events_give_the_current_uses(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaying the events gives each rule's uses within twice their error, or a tenth, after any commits."""
-    monkeypatch.setattr(rule_news, "MOST", 1_000_000)
+    monkeypatch.setattr(rule_news, "MAX_EVENTS", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
     heard: dict[str, float] = {}
@@ -99,7 +99,7 @@ def test_parts_of_a_commit_are_one_event(store: Store) -> None:
 
 
 def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule_news, "MOST", 3)
+    monkeypatch.setattr(rule_news, "MAX_EVENTS", 3)
     commit(store, [], [moved(name, 10) for name in "abc"])
     commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
     [*single, summary] = store.events().events

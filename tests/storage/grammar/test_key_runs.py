@@ -88,7 +88,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
 def test_any_sequence_of_commits_is_found_by_key(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
 ) -> None:
-    monkeypatch.setattr(key_runs, "_LARGEST_RUN", largest)
+    monkeypatch.setattr(key_runs, "_MAX_RUN", largest)
     if crowded:
         monkeypatch.setattr(key_runs, "key_fingerprints", three_bits)
     random = Random(5)
@@ -133,7 +133,7 @@ def test_rolled_back_keys_are_not_cached(store: Store, monkeypatch: pytest.Monke
 
 def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
-    monkeypatch.setattr(key_runs, "_LARGEST_RUN", 25)
+    monkeypatch.setattr(key_runs, "_MAX_RUN", 25)
     with store.snapshot() as snapshot:
         keys = [(row.id, *key_of(row.target, row.source)) for row in snapshot.iterate_all_rule_rows()]
     store.rekey(3, keys)

@@ -170,7 +170,7 @@ def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkey
     while time.monotonic() < until:
         assert follower.now()[1] == first
         time.sleep(0.05)
-    monkeypatch.setattr(resources, "_MOST_NEW_PAIRS", 0)
+    monkeypatch.setattr(resources, "_MAX_NEW_PAIRS", 0)
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert "zut" in follower.now()[0].grammar.source_numbers

@@ -131,7 +131,7 @@ def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path
     (tmp_path / "two").write_text("a\nb\n")
     (tmp_path / "latin").write_bytes(b"a\n\xe9t\xe9\n")
     ran = hierogram("align", "one", "two")
-    assert (ran.code, "one has 1 line, two 2 lines" in ran.err) == (3, True)
+    assert (ran.code, "one has 1 line, two has 2 lines" in ran.err) == (3, True)
     ran = hierogram("align", "two", "latin")
     assert (ran.code, "latin, line 2: byte 1 is not UTF-8" in ran.err) == (3, True)
     ran = hierogram("align", "two", "none")

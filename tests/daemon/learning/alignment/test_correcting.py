@@ -147,7 +147,7 @@ def test_links_changed_during_a_correction_are_applied_later(store: Store) -> No
 
 
 def test_impossible_links_are_refused(store: Store) -> None:
-    with pytest.raises(HumanLinksError, match="beyond"):
+    with pytest.raises(HumanLinksError, match="out of range"):
         store.set_human_links(1, KnownLinks(frozenset([(0, 99)])), "a test")
     with pytest.raises(HumanLinksError, match="both fixed and forbidden"):
         store.set_human_links(1, KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])), "a test")

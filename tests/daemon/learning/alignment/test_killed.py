@@ -22,7 +22,7 @@ ALIGNING = """
 import sys
 from hierogram.daemon.learning.alignment import incremental
 incremental._CELLS_PER_BATCH = 1_000
-incremental._PAIRS_A_COMMIT = 3
+incremental._PAIRS_PER_COMMIT = 3
 from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
 main()
@@ -64,7 +64,7 @@ def test_killed_during_alignment(store_url: str, aligner: str, monkeypatch: pyte
         put(store, 0, PAIRS)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
         monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 1_000)
-        monkeypatch.setattr(incremental, "_PAIRS_A_COMMIT", 3)
+        monkeypatch.setattr(incremental, "_PAIRS_PER_COMMIT", 3)
         incremental.align_pending(store, threads=1)
         learn(store, sweeps=1)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, 0)

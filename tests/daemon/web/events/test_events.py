@@ -137,7 +137,7 @@ def test_a_stream_of_selected_kinds_and_a_late_one(running: Running, streamed: S
 def test_streams_end_with_the_daemon_and_with_their_clients(
     running: Running, streamed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
+    monkeypatch.setattr("hierogram.daemon.web.api.events._MAX_STREAMS", 2)
     first, second = Stream(running), Stream(running)
     use(streamed, "a")
     assert first.next()["id"] == second.next()["id"] == "1"
@@ -154,7 +154,7 @@ def test_streams_end_with_the_daemon_and_with_their_clients(
 
 
 def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
+    monkeypatch.setattr("hierogram.daemon.web.api.events._MAX_STREAMS", 2)
     request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
     with ExitStack() as stack:
         address = running.loop.address or ("", 0)

@@ -179,9 +179,9 @@ def test_long_texts_and_foreign_files_have_no_classes(tmp_path: Path, monkeypatc
     assert open_language_model(str(again[0]), Quiet()).classes is None
     assert open_language_model(str(again[1]), Quiet()).classes is not None
     # Sentence ends are counted as well.
-    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 12)
+    monkeypatch.setattr(estimation, "MAX_WORDS_IN_CLASSES", 12)
     assert classes_of(tmp_path, "a b a\n" * 3) is not None
-    monkeypatch.setattr(estimation, "MOST_WORDS_IN_CLASSES", 11)
+    monkeypatch.setattr(estimation, "MAX_WORDS_IN_CLASSES", 11)
     assert classes_of(tmp_path, "a b a\n" * 3) is None
 
 
