@@ -439,4 +439,4 @@ class StoredPool(WorkerPool):
         """Record that the written parts are committed."""
         self._variables = {}
         self._forget()
-        self._all("note_committed")
+        self._all("mark_committed")

@@ -1,6 +1,7 @@
 """Queries of stored sentence pairs, their scores, and the treebank settings."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import chain
@@ -124,12 +125,11 @@ class StoredPairs(StoreAccess):
         """Return the backlog of sampling without pairs that are set aside, in constant time."""
         with self._reading() as connection:
             totals = read_state(connection)
-            by_state = (
-                select(sentence_pairs.c.state, func.count())
-                .join(damaged_pairs, damaged_pairs.c.pair_id == sentence_pairs.c.id)
-                .group_by(sentence_pairs.c.state)
-            )
-            aside: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
+            aside: Counter[str] = Counter()
+            # Usually no pair is damaged. Without statistics, the join would scan all pairs.
+            if connection.scalars(select(damaged_pairs.c.pair_id).limit(1)).first() is not None:
+                damaged = sentence_pairs.c.id.in_(select(damaged_pairs.c.pair_id))
+                aside.update(connection.scalars(select(sentence_pairs.c.state).where(damaged)))
             oldest = [
                 added_at
                 for state in UNSETTLED
@@ -142,9 +142,7 @@ class StoredPairs(StoreAccess):
             ]
             age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
             states = {
-                state: max(number - aside.get(state, 0), 0)
-                for state, number in totals.pairs().items()
-                if state in UNSETTLED
+                state: max(number - aside[state], 0) for state, number in totals.pairs().items() if state in UNSETTLED
             }
             return LagRow(sum(states.values()), age, states)
 

@@ -71,3 +71,19 @@ def test_broken_tables_are_found() -> None:
     assert broken_tables(f"{whole}| 3 | 4 | 5 |\n")
     assert broken_tables(f"{whole}| 3 | 4\n")
     assert broken_tables("| a | b |\n| 1 | 2 |\n")
+
+
+def test_modules_of_commands_in_the_documents_exist() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    named = {
+        (page.name, name)
+        for page in pages
+        for name in re.findall(r"python3? -m hierogram\.([\w.]+\w)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    missing = [
+        (page, name)
+        for page, name in sorted(named)
+        if not (ROOT / (name.replace(".", "/") + ".py")).exists() and not (ROOT / name.replace(".", "/")).is_dir()
+    ]
+    assert not missing

@@ -67,7 +67,7 @@ def test_it_starts_without_imports_that_reading_does_not_need() -> None:
         (child_work.refuse, HumanLinksError, r"^not\udcff this$"),
         (child_work.raise_error, WorkerProcessError, r"^reading failed: ZeroDivisionError"),
         (child_work.use_memory, WorkerProcessError, r"^reading took more than 256 MiB of memory"),
-        (child_work.die, WorkerProcessError, r"ended by signal SIGSEGV$"),
+        (child_work.die, WorkerProcessError, r"terminated by signal SIGSEGV$"),
     ],
     ids=["refused", "an error", "memory", "killed"],
 )
@@ -108,8 +108,8 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerP
 def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     code = (
-        "from hierogram.storage.worker_process import Child; from tests.storage import child_work;"
-        f"list(Child().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
+        "from hierogram.storage.worker_process import WorkerProcess; from tests.storage import child_work;"
+        f"list(WorkerProcess().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     try:
@@ -129,7 +129,7 @@ def test_missing_descriptors_are_reported_clearly(child: WorkerProcess) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
-        with pytest.raises(StoreUnavailableError, match="no process can be started"):
+        with pytest.raises(StoreUnavailableError, match="cannot start a process"):
             list(child.run(nothing, child_work.count, 1))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -248,8 +248,8 @@ class LearnedCounts:
     def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
         sound, (loaded, state, *_) = load_sound(rows, self.settings)
         found = loaded.occurrences(state)
-        places = {row.id: place for place, row in enumerate(rows)}
-        at = np.array([places[row.id] for row in sound], np.int64)
+        sound_ids = {row.id for row in sound}
+        at = np.array([place for place, row in enumerate(rows) if row.id in sound_ids], np.int64)
         return at[found.pairs], found.keys, found.uses
 
     def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:

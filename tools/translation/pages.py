@@ -72,7 +72,7 @@ def translation_routes(
             "position": None,
             "language_model": None,
             "sql": [],
-            "_folder_problem": None,
+            "_trouble": None,
             "_most": MAX_LETTERS,
             "_corrected": given.get("corrected"),
             "_correct": _CORRECT,

@@ -29,7 +29,7 @@ print(len(sweep_pairs.signatures))
 BROUGHT = """
 import sys
 from tests.daemon.learning import checksum
-from hierogram.daemon.learning.kinds import compiling
+from hierogram.daemon.learning.kinds import kernel_compilation as compiling
 compiling.processors = lambda: 2
 start = compiling.subprocess.Popen
 copying = "import shutil, sys, time; time.sleep(0.5); shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)"

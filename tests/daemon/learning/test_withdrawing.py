@@ -56,7 +56,7 @@ def test_the_command_names_the_claim_holder(hierogram: Run, filled: Store, store
     filled.take_lease("hierogram serve", 60)
     ran = hierogram("--store", store_url, "withdraw", "3")
     assert ran.code == 0
-    assert "1 pair: `hierogram serve` (process" in ran.out
+    assert "1 pair will be withdrawn by `hierogram serve` (process" in ran.out
     assert filled.pending_withdrawals(10) == [3]
     ran = hierogram("--store", store_url, "learn")
     assert (ran.code, "the grammar is being written by" in ran.err) == (3, True)

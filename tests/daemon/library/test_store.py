@@ -162,7 +162,7 @@ def test_invalid_pairs_are_rejected_and_the_others_stored(new: hg.GrammarStore) 
 
 def test_a_dictionary(new: hg.GrammarStore, tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("source,target\nmaison,house\nchat,cat\n")
-    assert new.add(tmp_path / "terms.csv", entries=hg.Entries(weight=2)).totals.accepted == 4
+    assert new.add(tmp_path / "terms.csv", entries=hg.DictionaryOptions(weight=2)).totals.accepted == 4
     assert new.status().corpora == {"dictionary": 4}
     assert new.withdraw(corpus="dictionary").pairs == 4
 
@@ -180,7 +180,7 @@ def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
         (lambda: hg.terms(new, min_words=9), "min_words"),
         (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
         (lambda: hg.align(["a"], ["b"], model="no"), "no"),
-        (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "cannot be combined"),
+        (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "mutually exclusive"),
     ):
         with pytest.raises(UsageError, match=message):
             call()
@@ -479,7 +479,7 @@ def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     assert new.withdraw(np.array([2, 3])).pairs == 2
     assert new.withdraw(pandas.Series([4])).pairs == 1
     with pytest.raises(InputError, match="pair 99 not found"):
-        list(hg.stored_scores(new, 99))
+        list(hg.kept_scores(new, 99))
 
 
 def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
@@ -503,7 +503,7 @@ def test_human_links(new: hg.GrammarStore) -> None:
     assert (0, 1) in new.pair(1).links
     assert new.verify().human_links == 1
     for links, message in (
-        ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "beyond"),
+        ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "out of range"),
         ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is not a link"),  # type: ignore[list-item]
         ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "pair 77 not found; nothing was stored"),
     ):

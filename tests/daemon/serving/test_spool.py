@@ -330,8 +330,8 @@ def test_a_missing_tokenizer_prevents_the_start(store: Store, tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "pythainlp", None)
     for section, message in (
         ({"tokenize": True}, "tokenize requires languages"),
-        ({"tokenize": True, "languages": "th,en"}, "needs pythainlp"),
-        ({"languages": "fr"}, "name two languages"),
+        ({"tokenize": True, "languages": "th,en"}, "requires pythainlp"),
+        ({"languages": "fr"}, "expected two languages"),
     ):
         with pytest.raises(SpoolError, match=message):
             run(store, ScanLimit(), folder=tmp_path / "spool", **section)

@@ -125,7 +125,7 @@ def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
         ({"pairs": [{"source": "a"}]}, "pairs.0.target"),
         ({"pairs": [{"source": "a", "target": "b", "links": ""}]}, "pairs.0.links"),
         ({"pairs": [{"source": "a", "target": "b"}] * (MAX_PAIRS + 1)}, "pairs"),
-        ({"pairs": [{"source": "a " * 201, "target": "b"}]}, "pair 1: its source has 201 words"),
+        ({"pairs": [{"source": "a " * 201, "target": "b"}]}, "pair 1: the source has 201 words"),
         ({"pairs": [], "symmetrization": "both"}, "symmetrization"),
         ({"pairs": [], "least": 0}, "least"),
     ],

@@ -156,7 +156,7 @@ def test_unexpected_errors_are_answered(
     def fail() -> None:
         raise ArithmeticError("inner matters")
 
-    monkeypatch.setattr(service, "condition", fail)
+    monkeypatch.setattr(service, "status", fail)
     answer = client.get("/healthz")
     assert answer.status_code == 500
     assert "ArithmeticError" in answer.json()["detail"]

@@ -52,4 +52,4 @@ def test_a_missing_pair(reading_client: TestClient) -> None:
         reading_client.delete("/v1/pairs/99/links"),
         reading_client.put("/v1/pairs/99/links", json={}),
     ):
-        assert (answer.status_code, "no pair 99" in answer.json()["detail"]) == (404, True)
+        assert (answer.status_code, "pair 99 not found" in answer.json()["detail"]) == (404, True)

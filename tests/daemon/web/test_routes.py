@@ -474,7 +474,7 @@ def test_a_damaged_derivation_is_said_to_be_damaged(learned: Store, connect: Con
     assert "hierogram repair" in answer.json()["detail"]
     page = client.get("/pairs/2")
     assert page.status_code == 200
-    assert "Its derivation is damaged" in page.text
+    assert "The derivation is damaged" in page.text
     assert "hierogram repair" in page.text
     assert client.get("/v1/pairs/1/derivation").status_code == 200
     learned.set_aside([DamagedPair(2, "torn")])

@@ -100,7 +100,7 @@ def assert_nothing_left(url: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("postgres")
-@pytest.mark.parametrize("method", ["open", "enter", "write", "note_committed", "reaches"])
+@pytest.mark.parametrize("method", ["open", "enter", "write", "mark_committed", "reaches"])
 def test_losing_a_worker_that_holds_the_store_changes_nothing(
     method: str, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +198,7 @@ def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match="workers were lost"):
         learned(f"sqlite:///{tmp_path}/a.db", cluster)
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0, room=0)
-    with pytest.raises(DaemonError, match="no worker can be started"):
+    with pytest.raises(DaemonError, match="cannot start a worker"):
         learned(f"sqlite:///{tmp_path}/b.db", cluster)
 
 

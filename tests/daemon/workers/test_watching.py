@@ -19,9 +19,9 @@ from hierogram.storage.store import open_store
 WATCHED = """
 import os, signal, sys, time
 from hierogram.daemon.cli import main
-from hierogram.daemon.workers.parent_process import watched
+from hierogram.daemon.workers.parent_process import run_watched
 def run():
-    with watched(sys.argv[1]):
+    with run_watched(sys.argv[1]):
         print("within", os.getppid(), flush=True)
         exec(sys.argv[2])
     print("after", flush=True)
@@ -155,7 +155,7 @@ def test_learning_reports_a_killed_ray_and_continues_from_there(what: str, tmp_p
                     _, err = process.communicate(timeout=PATIENCE)
                 assert process.returncode == 3
                 assert b"hierogram: lost the cluster" in err
-                assert b"of the 400 sweeps that follow" in err
+                assert b"of the 400 sweeps after it" in err
                 wait_until(lambda s=started: all_ended(set(s)), "all its processes end")
                 run = store.unfinished_run()
                 assert run is not None

@@ -228,13 +228,13 @@ def test_records_that_do_not_fit_are_refused() -> None:
     good = split_blobs(write_averages(batch, averages))
     for bad in (good[0][:-1], good[0] + b"\x7f\x01", good[0] + b"\x00\x00", b"\x00\x01\x01", b"\x80"):
         records = join_blobs([bad, *good[1:]])
-        with pytest.raises(DerivationError, match="averages of pair number 0"):
+        with pytest.raises(DerivationError, match=r"averages of pair (number )?0"):
             read_averages(batch, records)
-        with pytest.raises(DerivationError, match="averages of pair number 0"):
+        with pytest.raises(DerivationError, match=r"averages of pair (number )?0"):
             list_record_uses(batch, records)
     trees = split_blobs(encode(put(batch, random_trees(Random(1)))))
     for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
-        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+        with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             list_tree_uses(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
 
 
@@ -249,9 +249,9 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
             assert named(batch, list_tree_uses(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
             assert encode(decode(batch, long)).content.tolist() == long.content.tolist()
             continue
-        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+        with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             list_tree_uses(batch, long, everything)
-        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+        with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             decode(batch, long)
     batch = batch_of(pairs, 2)
     # Two sweeps; straight, inverted, five nulls and six word pairs, then three phrase pairs from each position on.
@@ -262,7 +262,7 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
             assert write_averages(batch, read_averages(batch, records)).content.tolist() == [2, place, 1]
             continue
         for read in (read_averages, list_record_uses):
-            with pytest.raises(DerivationError, match="averages of pair number 0"):
+            with pytest.raises(DerivationError, match=r"averages of pair (number )?0"):
                 read(batch, records)
 
 

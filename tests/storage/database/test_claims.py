@@ -50,10 +50,10 @@ def test_a_claim_that_is_not_renewed_expires_and_its_holder_cannot_write(store: 
     with open_store(store_url) as other:
         other.take_lease("hierogram learn", 60)
         for write in (lambda: commit(store, [], [delta("a", "x", 1)]), lambda: store.renew_lease(60)):
-            with pytest.raises(LeaseLostError, match="is lost to `hierogram learn`"):
+            with pytest.raises(LeaseLostError, match="lost the lease on the grammar to `hierogram learn`"):
                 write()
         other.release_lease()
-    with pytest.raises(LeaseLostError, match="is lost, because it was not renewed in time"):
+    with pytest.raises(LeaseLostError, match="lost the lease on the grammar, because it was not renewed in time"):
         commit(store, [], [delta("a", "x", 1)])
 
 

@@ -18,7 +18,7 @@ _DROP_FROM_BOUNDING_SET, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
 
 READ = """
 import sys
-from hierogram.storage.browsing.sql_runner import Asker
+from hierogram.storage.browsing.sql_runner import SqlRunner
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
@@ -32,7 +32,7 @@ with open_store(path) as store:
         print(error)
 with Reader(path) as reader, reader.look() as look:
     print(look.row("SELECT count(*) FROM sentence_pairs"))
-print(Asker(path).ask("SELECT count(*) FROM sentence_pairs", 20, 10).rows)
+print(SqlRunner(path).query("SELECT count(*) FROM sentence_pairs", 20, 10).rows)
 """
 
 

@@ -88,5 +88,5 @@ def test_texts_are_prepared_like_the_store(store_url: str) -> None:
 
 def test_a_tree_store_has_no_evidence(store_url: str) -> None:
     open_store(store_url, create=True, settings=Settings(grammar="trees")).close()
-    with pytest.raises(WrongKindError, match="one language"):
+    with pytest.raises(WrongKindError, match="monolingual"):
         evidence_of(store_url, "a")

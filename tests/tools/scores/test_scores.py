@@ -267,7 +267,7 @@ def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> No
     assert f"3 pairs of {len(LINES)}" in table.err
     one = hierogram("--store", learned_url, "score", "--pair", "2", "--json")
     assert json.loads(one.out) == rows[1]
-    assert "no pair 99" in hierogram("--store", learned_url, "score", "--pair", "99").err
+    assert "pair 99 not found" in hierogram("--store", learned_url, "score", "--pair", "99").err
 
 
 def test_the_command_scores_files(hierogram: Run, learned_url: str, tmp_path: Path) -> None:

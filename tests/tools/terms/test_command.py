@@ -154,7 +154,7 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
         (("--dialect", "basic-4", "-o", "terms.tbx"), 2, "basic-2"),
         (("-o", "terms.xls"), 2, "use .tsv, .csv, .tbx, .json, .glossary"),
         (("--min-words", "4", "--max-words", "3"), 2, "--min-words: must be <= --max-words 3, got 4"),
-        (("--languages", "french"), 2, "name two languages"),
+        (("--languages", "french"), 2, "expected two languages"),
         (("--corpus", "books"), 3, "available corpora: default"),
         (("-o", "nowhere/terms.csv"), 3, "cannot be written"),
     ],

@@ -30,16 +30,17 @@ def compiled():
     }
 
 before = compiled()
-from hierogram.tools.translation.resources import Follower, TranslationResources, equip
+from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.text_translator import as_plain, of_tokens
+from hierogram.tools.translation.text_translator import as_plain, wrap_translation
 with open_store(sys.argv[1]) as store:
     for model in (None, sys.argv[3]):
-        equipment = equip(TranslateOptions(lm=model))
-        translator, _ = Follower(store, equipment).now()
+        equipment = load_resources(TranslateOptions(lm=model))
+        translator, _ = GrammarFollower(store, equipment).now()
         for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
             for best in (1, 5):
-                assert as_plain(of_tokens(line, translator.translate(line, best, markup=True)))["source"] or not line
+                found = wrap_translation(line, translator.translate(line, best, markup=True))
+                assert as_plain(found)["source"] or not line
 now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))
 print(sum(map(bool, before.values())))

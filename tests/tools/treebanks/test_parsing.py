@@ -275,7 +275,7 @@ def test_sentence_weights_of_random_grammars(words: list[str], seed: int) -> Non
 
 
 def test_unary_cycles_of_weight_1_are_rejected() -> None:
-    with pytest.raises(GrammarError, match="circle"):
+    with pytest.raises(GrammarError, match="cycle"):
         approximate(grammar_of("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
 
 

@@ -82,4 +82,4 @@ def test_an_invalid_sentence_is_explained(reading_client: TestClient, query: str
 def test_a_tree_store_has_no_evidence(store_url: str, connect: Connect) -> None:
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         answer = connect(FakeService(store)).get("/v1/evidence?source=a")
-    assert (answer.status_code, "one language" in answer.text) == (409, True)
+    assert (answer.status_code, "monolingual" in answer.text) == (409, True)
