@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hierogram.daemon.cli import aligning, corpora, exports, learning, questions, rules, serving, stores, upkeep
+from hierogram.daemon.cli import aligning, corpora, exports, learning, rules, serving, sql, stores, upkeep
 from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import LEARN, LOOK, SERVE, STORE, TRANSLATE, Command, extensions
@@ -91,7 +91,7 @@ def _daemon_commands() -> Iterator[Command]:
     yield Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align")
     yield Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1")
     yield Command(LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5")
-    yield Command(LOOK, questions.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"')
+    yield Command(LOOK, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"')
     yield Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2")
     yield Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run")
     yield Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest")

@@ -1,4 +1,4 @@
-"""Command that runs SQL questions: sql."""
+"""Command that runs SQL queries: sql."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ def sql(
     as_json: AsJson = False,
     output: Annotated[str, OUTPUT] = _STANDARD_OUTPUT,
 ) -> None:
-    """Run SQL queries on the store. They read only.
+    """Run read-only SQL queries on the store.
 
     Prints a table to a terminal, tab-separated values elsewhere, or with --json a list of objects. The suffix of the
     output file is .csv, .json or .parquet. See docs/sql.md for example queries, and `SELECT * FROM catalog` for all
