@@ -538,12 +538,14 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
     from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
     from hierogram.samplers.forests.derivations import select_trees
-    from hierogram.samplers.forests.records import list_fragments
+    from hierogram.samplers.forests.records import check_records, list_fragments
     from hierogram.samplers.grammar.columns import empty_blobs
 
     if isinstance(loaded, ForestPairs):
         # Links within the uses of rules.
-        fragments = list_fragments(loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size))))
+        records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size)))
+        check_records(loaded.batch, records)
+        fragments = list_fragments(records)
         deltas = count_changes(loaded.batch, [Change(select_trees(loaded.trees(state)), 1, 0)], fragments)
         found = [
             fragment_links(deltas, loaded.batch, fragments),

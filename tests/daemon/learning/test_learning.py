@@ -47,7 +47,10 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
         ("UPDATE rules SET minimal_uses = minimal_uses + 1 WHERE id = (SELECT max(id) FROM rules)", "minimal_uses is"),
         ("UPDATE store_state SET left_out_1 = left_out_1 + 1", "left_out of rules with 1 nonterminals"),
         ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
-        ("DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)", "recount"),
+        (
+            "DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)",
+            "not used by any derivation",
+        ),
         (
             "UPDATE derivations SET averages = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)",
             "pair 60",

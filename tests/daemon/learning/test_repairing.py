@@ -204,7 +204,7 @@ def test_the_commands_give_advice(hierogram: Run, filled: Store, store_url: str)
     ran = hierogram(*chosen, "repair")
     assert (ran.code, ran.out.splitlines()[0], ran.err) == (0, "repaired:", "")
     assert "1 pair with an unreadable derivation reset, to be learned from scratch: 7" in ran.out
-    assert "settled was 30, is 29" in ran.out
+    assert "settled: 30 → 29" in ran.out
     assert hierogram(*chosen, "verify").code == 0
     assert hierogram(*chosen, "repair").out == "no problems found: nothing to repair\n"
     assert json.loads(hierogram(*chosen, "repair", "--json").out)["reset_pairs"] == []

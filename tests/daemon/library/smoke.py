@@ -62,7 +62,7 @@ def use_a_store(folder: Path) -> None:
         with store.reader.read() as look:
             assert look.settings() == store.settings()
         assert store.writer() is None
-        assert list(hg.stored_scores(store)) == []
+        assert list(hg.kept_scores(store)) == []
         assert store.pair(1).links == [(0, 0), (1, 1)]
         assert isinstance(store.pair(1), hg.StoredPair)
         rule = store.rules(current_sample=True).top(1, "count")[0]

@@ -39,7 +39,7 @@ hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("
     "events": (NEWS + 'store.export("grammar.cdec")\n', """
 found = store.events().events
 news = store.events(after=2, kinds=("rule-new", "rule-gone", "rule-moved")).events
-store.store.keep_events(500_000)
+store.store.set_event_limit(500_000)
 """),
     "evidence": (NEWS, """
 rules = hg.evidence(store, "elle ne vient pas à la maison").rules

@@ -82,7 +82,7 @@ def test_grammars_of_whole_stores_are_sampled_on_without_damaged_pairs(kind: str
             turns.turns.take()
         assert [pair.id for pair in store.damaged_pairs()] == [3]
         assert {k for k, row in ((row.id, row) for row in store.pairs()) if row.sweep == sweeps[k]} == {3}
-        assert repair(store).left == []
+        assert repair(store).remaining_problems == []
         learn(store, sweeps=1)
         assert verify(store).problems == []
 

@@ -256,6 +256,6 @@ def test_systemd_is_notified_and_a_second_signal_ends_the_daemon_immediately(tmp
         # Loops that write and the store's claim wait for another writer, and the daemon waits for them.
         daemon.send(signal.SIGTERM)
         assert next_but_watchdog() == "STOPPING=1"
-        daemon.until("daemon ends")
+        daemon.until("daemon stopping")
         assert daemon.end() == -signal.SIGTERM
         blocking.close()

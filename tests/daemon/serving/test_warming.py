@@ -50,7 +50,7 @@ with open(f"{folder}/s.db", create=True) as store:
         for name in ("linked.pipes", "plain.tsv"):
             Path(folder, "spool", f".{name}").rename(Path(folder, "spool", name))
         pairs = 2 * len(lines.splitlines())
-        while store.ask("SELECT count(*) FROM pair_scores").rows != [(pairs,)]:
+        while store.query("SELECT count(*) FROM pair_scores").rows != [(pairs,)]:
             daemon.supervisor.check()
             time.sleep(0.2)
         store.export(f"{folder}/grammar.moses.gz")

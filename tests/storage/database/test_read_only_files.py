@@ -30,8 +30,8 @@ with open_store(path) as store:
         store.begin_ingest("a", "b", "c")
     except StoreUnavailableError as error:
         print(error)
-with Reader(path) as reader, reader.look() as look:
-    print(look.row("SELECT count(*) FROM sentence_pairs"))
+with Reader(path) as reader, reader.read() as transaction:
+    print(transaction.row("SELECT count(*) FROM sentence_pairs"))
 print(SqlRunner(path).query("SELECT count(*) FROM sentence_pairs", 20, 10).rows)
 """
 

@@ -12,6 +12,7 @@ from tests.daemon.web.pages.browser.conftest import Serve, Visit
 from tests.daemon.web.pages.texts import LONG, SCRIPTS, learn_from, odd_pairs, odd_tokens
 
 from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.records.operations import Webhook
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -204,11 +205,11 @@ def test_the_live_page_fits_a_narrow_screen(learned: Store, serve: Serve, visit:
     learned.record_failed_file(
         file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}"
     )
-    learned.queue_deliveries("https://example.org/hook", ["file-failed"])
+    learned.queue_deliveries(Webhook("5ca1ab1e", "https://example.org:443"), ["file-failed"])
     learned.record_failed_file(
         file, "news", f"{file}: damaged gzip data", lambda: f"/var/spool/hierogram/failed/{file}"
     )
-    learned.queue_deliveries("https://example.org/hook", ["file-failed"])
+    learned.queue_deliveries(Webhook("5ca1ab1e", "https://example.org:443"), ["file-failed"])
     page = visit(f"{serve(learned)}/now", viewport={"width": 390, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tables = page.locator("table.stack")

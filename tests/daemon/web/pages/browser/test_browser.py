@@ -40,7 +40,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     tab_to(page, "a.rule")
     page.keyboard.press("Enter")
     page.wait_for_url("**/rule?*")
-    assert page.locator("dt:has-text('Uses now') + dd").text_content() == str(uses)
+    assert page.locator("dt:has-text('Current uses') + dd").text_content() == str(uses)
 
     page.wait_for_selector(".concordance")
     marked = page.locator(".concordance li").first.locator(".marked").all_text_contents()
@@ -98,7 +98,7 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
 
     page.get_by_role("link", name="Withdraw this pair").click()
     page.get_by_role("button", name="Withdraw").click()
-    assert page.locator("h1").text_content() == "Pair 1 has left"
+    assert page.locator("h1").text_content() == "Pair 1 was withdrawn"
     assert learned.find_pair(1) is None
     page.get_by_role("link", name="SQL").click()
     page.get_by_role("link", name="Pairs by state").click()
