@@ -100,7 +100,9 @@ def test_files_with_long_names_are_moved_aside_with_their_reason(store: Store, t
     assert (len(failed), len(done)) == (4, 2)
     reasons = [name for name in failed if name.endswith(b".reason")]
     assert len(reasons) == 2
-    assert all(b"expected JSON" in Path(os.fsdecode(folder / "failed" / os.fsdecode(name))).read_bytes() for name in reasons)
+    assert all(
+        b"expected JSON" in Path(os.fsdecode(folder / "failed" / os.fsdecode(name))).read_bytes() for name in reasons
+    )
 
 
 def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> None:
