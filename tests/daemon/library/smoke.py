@@ -76,6 +76,7 @@ def use_a_store(folder: Path) -> None:
                 expect(use, hg.UsageError, "sacremoses")
         assert [pair.number for pair in store.pairs()] == [1, 2, 3, 4, 5]
         assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
+        store.open_answer("SELECT 1").close()
         assert store.query("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None
         assert not store.verify().problems
@@ -92,13 +93,13 @@ def use_a_store(folder: Path) -> None:
             assert parts.settings().bpe_merges
         (folder / "memory.tmx").write_text(MEMORY, encoding="utf-8")
         assert store.synchronize(folder / "memory.tmx", "memory", languages=("fr", "en")).added.totals.accepted == 1
-        assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.Request(seed=2)))
+        assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.AlignOptions(seed=2)))
         for grammar in (store, folder / "grammar.cdec.gz", folder / "grammar.packed"):
             decoder = hg.Decoder(grammar, options=hg.TranslateOptions(max_scope=2))
             assert decoder.translate("une maison").text == "a house"
             assert [one.text for one in decoder.translate_all(["la fleur"], threads=1)] == ["the flower"]
         (folder / "terms.csv").write_text("source,target\nchat,cat\n")
-        assert store.add(folder / "terms.csv", entries=hg.Entries()).totals.accepted == 1
+        assert store.add(folder / "terms.csv", entries=hg.DictionaryOptions()).totals.accepted == 1
         assert store.withdraw(corpus="dictionary").pairs == 1
 
 

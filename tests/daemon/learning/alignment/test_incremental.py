@@ -111,7 +111,7 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
     """Return the initial derivations of the pairs."""
     batch = ResidentBatch.of(
-        [row._replace(current=None, averages=None, checksum=None) for row in rows], store.settings()
+        [row._replace(state="waiting", current=None, averages=None, checksum=None) for row in rows], store.settings()
     )
     return split_blobs(batch.loaded.encode(batch.state))
 
