@@ -101,7 +101,7 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     assert page.locator("h1").text_content() == "Pair 1 was withdrawn"
     assert learned.find_pair(1) is None
     page.get_by_role("link", name="SQL").click()
-    page.get_by_role("link", name="Pairs by state").click()
+    page.get_by_role("link", name="How far has sampling come?").click()
     assert page.locator("#answer tbody td").first.text_content() == "settled"
 
 
