@@ -138,14 +138,14 @@ class SamplingSection(Section):
         description="Share of sampling time for new pairs, if there are any; the rest is for settled pairs.",
     )
     idle_share: float = Field(
-        default=0.5, ge=0, le=1, description="Share of time for sampling settled pairs if there are no new pairs."
+        default=0.5, ge=0, le=1, description="Share of time for sampling settled pairs while no new pairs wait."
     )
     likelihood_seconds: ClassVar[float] = 60.0
     """How often the log-likelihood is computed, which takes time proportional to the rules."""
 
 
 def _is_http_url(text: str) -> bool:
-    """Return whether a text is an HTTP URL with a host and a valid port."""
+    """Return whether the text is an HTTP URL with a host and a valid port."""
     try:
         parts = urlsplit(text)
         return bool(re.fullmatch(r"https?://\S+", text) and parts.hostname) and parts.port != 0
@@ -177,7 +177,7 @@ class WebhooksSection(Section):
     def _known(self) -> Self:
         # The value may hold a password, so no message shows it.
         if self.url is not None and not _is_http_url(self.url.get_secret_value()):
-            raise ValueError("url: has to be a URL as in https://example.org/hook")
+            raise ValueError("url: must be a URL such as https://example.org/hook")
         for kind in self.events:
             if kind not in EVENT_KINDS:
                 raise ValueError(f"events: unknown kind {kind!r}: expected {', '.join(EVENT_KINDS)}")

@@ -150,15 +150,14 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
             raise OSError(EINVAL, NOT_REGULAR, str(path))
         # Opening a pipe must not wait for its writer.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
-    file = open(descriptor, "rb")  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise OSError(EINVAL, NOT_REGULAR, str(path))
-    return file
+    return open(descriptor, "rb")
 
 
 def exists_in(folder: int, name: str) -> bool:
-    """Return whether an open folder has an entry of this name, which may be a dangling link."""
+    """Return whether an open folder contains the name. Dangling links count."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

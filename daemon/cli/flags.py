@@ -94,7 +94,8 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
         return command(**given, **{group: _make_options(kind, values[group]) for group, kind in groups.items()})
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    # Typer reads the options from the signature.
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 

@@ -263,7 +263,7 @@ def _status(state: JobState, jobs: dict[str, ExportJob | str]) -> JobStatus:
     others = [other for name, other in jobs.items() if name != state.name and isinstance(other, ExportJob)]
     unchanged = None if state.unchanged_at is None else _moment(state.unchanged_at).replace(microsecond=0)
     confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
-    last: RunState = "unchanged" if confirmed else state.state or "never"  # type: ignore[assignment]
+    last: RunState = "unchanged" if confirmed else state.state or "never"
     error = state.error if last == "failed" else None
     next_runs: tuple[datetime, ...] = ()
     zone: tzinfo = UTC

@@ -111,7 +111,7 @@ class NamedCounts:
 
 
 def _is_plausible(counts: AlignerCounts) -> bool:
-    """Return whether no count is negative and all jumps are within bounds, as the aligner's arrays need."""
+    """Return whether all counts are non-negative and all jumps fit the arrays of the aligner."""
     return (
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(of_word) >= 0 for _, _, *of_word in counts.words)
@@ -123,7 +123,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def _is_stored_width(width: int) -> bool:
-    """Return whether the width is the first one of an event that the aligner's arrays contain."""
+    """Return whether the width is the smallest width of an event."""
     event = int(jump_events(np.array([width]))[0])
     return abs(event) <= MAX_EVENTS and first_width(event) == width
 
@@ -253,7 +253,7 @@ def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
 
 
 def fitting_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
-    """Return the alignments of pairs; those that cannot be read or do not fit are empty."""
+    """Return the alignments of pairs. Unreadable and invalid alignments are empty."""
     if _alignments_fit(rows):
         return [row.alignment for row in rows]
     return [row.alignment if _alignments_fit([row]) else "" for row in rows]

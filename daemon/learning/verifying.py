@@ -23,7 +23,7 @@ from hierogram.daemon.progress import Steps
 from hierogram.samplers.counts.texts import same_texts, take_texts
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
-from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
+from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, Settings, WordCounts
 from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules
@@ -215,7 +215,7 @@ def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Re
 
     The caller must pass the stored rules to the recount before comparing them.
     """
-    with Spill(_RULE, 2) as stored, Spill(_RULE, 2) as counted, Spill(_LINKS, 1) as links:
+    with open_spill(_RULE, 2) as stored, open_spill(_RULE, 2) as counted, open_spill(_LINKS, 1) as links:
         recount = Recount(stored, counted, links)
         _recount_links(snapshot, recount, links)
         _recount_rules(snapshot, recount, counted, report)

@@ -35,8 +35,8 @@ def align(
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
     counts of a store and divides text as the store does. `tokenize` divides text by the rules of two languages;
-    `tokenized` text stays as it is. Options are those of `AlignOptions`. Links count tokens from 0. The same input and
-    seed give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    `tokenized` text is not changed. Options are the fields of `AlignOptions`. Links count tokens from 0. The same input
+    and seed give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import AlignOptions
@@ -61,7 +61,7 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
 
 
 def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
-    """Return sentences, or those of a file. Raises `InputError`."""
+    """Return the sentences, or the sentences of a file. Raises `InputError`."""
     if not isinstance(given, str | Path):
         return given
     from hierogram.daemon.text.lines import read_sentences

@@ -5,19 +5,22 @@ from dataclasses import replace
 from numbers import Integral
 from operator import index
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option, OptionError, OptionField, check
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 PathLike = str | Path
 
 
 def resolve_options(kind: type[T], options: T | None, chosen: Mapping[str, object]) -> T:
     """Return `options`, or the default ones, with the `chosen` fields replaced; raises `UsageError`."""
-    return make_options(kind, chosen) if options is None else _validated(lambda: replace(options, **chosen))  # type: ignore[type-var]
+    return make_options(kind, chosen) if options is None else _validated(lambda: replace(options, **chosen))
 
 
 def make_options(kind: type[T], values: Mapping[str, object], named: Callable[[str], str] = str) -> T:

@@ -317,10 +317,11 @@ class GrammarStore:
         """Store pairs, and return the numbers of accepted, repeated and rejected lines, with reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
-        frame with such columns, the result of `open_input`, or the first of `files`. Files are those of `hierogram
-        ingest`; a store of trees takes files of trees. Pairs in memory are known by their `origin`, pairs of files by
-        the file name. Unless the store or `tokenize` divides text, spaces separate tokens. With `entries`, the file is
-        a dictionary. Pairs that the corpus has already are not stored again. Raises `InputError`, `UsageError`.
+        frame with these columns, the result of `open_input`, or a file name, with more names in `files`. File formats
+        are the formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in
+        notes and rejections; pairs of files have the file name. Tokens are separated by spaces unless the store or
+        `tokenize` sets a tokenizer. With `entries`, the file is a dictionary. A pair that the corpus contains is not
+        stored again. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -404,11 +405,11 @@ class GrammarStore:
     ) -> RuleTable:
         """Return a table of all rules, or of the rules that meet every condition.
 
-        `source` and `target` are whole sides, such as `la [X,1] de`. The words of `containing`, one text or several,
-        may stand on either side. If no rule has this spelling, rules with other accents or capital letters are
-        returned. With a condition, rules come in order of use, at most `limit` of them; without one, in the order of
-        the store. Uses and probabilities are expected values, or, with `current_sample`, those of the present
-        derivations. Raises `UsageError`.
+        `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or several words, which can
+        be on either side. If no rule has this spelling, rules with other accents or case are returned. With a
+        condition, up to `limit` rules are returned, most used first; without one, all rules in the order of the store.
+        Uses and probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
+        `UsageError`.
         """
         from hierogram.daemon.library.tables import table_from_rows, table_from_store
 

@@ -23,7 +23,7 @@ from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
-from hierogram.daemon.web.protocol.document import OF_THE_API, describe
+from hierogram.daemon.web.protocol.document import OF_THE_API, DescribedApi
 from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
@@ -80,7 +80,8 @@ def build_app(
     rates = Rates(configuration.max_rate, configuration.max_burst)
     context = WebContext(service, configuration, sections or {}, sessions, rates, threads, stopping)
     apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
-    app = FastAPI(
+    app = DescribedApi(
+        with_token=configuration.token is not None,
         title="Hierogram",
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
@@ -91,7 +92,6 @@ def build_app(
         lifespan=_lifespan(reader, sql_runner, apps=apps),
     )
     install_problem_handlers(app)
-    describe(app, with_token=configuration.token is not None)
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service, threads))
     app.include_router(ingest_routes(service, configuration, limits, metrics, stopping))

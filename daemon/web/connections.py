@@ -237,8 +237,9 @@ class Connection(H11Protocol):
 
     _entered: _Client
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
+        assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         if self.client is None or _was_reset(transport):
             # The client will not read a response, and sending thousands of them would take time.

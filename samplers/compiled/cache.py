@@ -107,7 +107,7 @@ def _is_safe(folder: str) -> bool:
     return True
 
 
-class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
+class _Locator(_caching.UserProvidedCacheLocator):
     """Cache locator for the private folder, which is created with the first kernel and may be read-only."""
 
     def __init__(self, function: Any, path: str) -> None:
@@ -131,24 +131,23 @@ class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
         super().ensure_cache_path()
 
 
-class _KernelCacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _KernelCacheImpl(_caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
 
-class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
+class CacheFile(_caching.IndexDataCacheFile):
     """Index of the compiled signatures of a function."""
 
     def _data_name(self, number: int) -> str:
         """Return a file name that no other process uses.
 
         Two processes that compile at once would both use the next number, and one would load the other's kernel for
-        other
-        types under its own signature.
+        other types under its own signature.
         """
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
 
-class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
+class KernelCache(_caching.FunctionCache):
     """Cache of one kernel."""
 
     _impl_class = _KernelCacheImpl

@@ -1,7 +1,6 @@
 """Grammar kinds of a store: the notation of their rules and their capabilities.
 
-Storage, exports and commands depend only on this table. The samplers of the kinds are registered in
-`hierogram.daemon.learning.kinds`.
+Code above the samplers depends only on this table.
 """
 
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any
@@ -135,32 +135,36 @@ class SqlRunner:
             if time.monotonic() > until:
                 raise untrusted_sql.time_limit_error(seconds)
 
-        # The caller closes it.
-        kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         taken = 0
-        try:
+        with ExitStack() as opened:
+            kept = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             given = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
             with closing(child.run(check_time, untrusted_sql.run_query, *given)) as pieces:
-                # The first item means that the database is open; the question's time starts here.
+                # The first item means that the database is open; the time of the query starts here.
                 next(pieces)
                 until = time.monotonic() + seconds
                 columns = next(pieces)
                 assert isinstance(columns, list)
                 for piece in pieces:
                     if isinstance(piece, tuple):
-                        return SpooledResult(columns, *piece, kept)
+                        more, cut = piece
+                        break
                     taken += len(piece)
                     if taken > size:
-                        return SpooledResult(columns, True, 0, kept)
+                        more, cut = True, 0
+                        break
                     assert isinstance(piece, bytes)
-                    kept.write(piece)
+                    try:
+                        kept.write(piece)
+                    except OSError as error:
+                        reason = error.strerror or error
+                        raise StoreUnavailableError(f"the result cannot be stored: {reason}") from error
                     check_time()
-            raise AssertionError("a result is read only once")
-        except BaseException as error:
-            kept.close()
-            if isinstance(error, OSError):
-                raise StoreUnavailableError(f"the result cannot be stored: {error.strerror or error}") from error
-            raise
+                else:
+                    raise AssertionError("a result ends with its counts")
+            # The caller closes the file.
+            opened.pop_all()
+            return SpooledResult(columns, more, cut, kept)
 
     def close(self) -> None:
         """End the process that is waiting for a question."""

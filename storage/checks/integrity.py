@@ -16,7 +16,7 @@ from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
+from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.settings import read_notation, read_settings
 from hierogram.storage.database.transactions import read_state
@@ -213,7 +213,7 @@ def word_differences(
     wrong: list[tuple[int, str, int]] = []
     missing: list[tuple[int, str, str, int]] = []
     unfolded: list[tuple[int, str, str]] = []
-    with Spill(_WORD, 1) as words:
+    with open_spill(_WORD, 1) as words:
         for side in read_notation(connection).pair_words:
             _count_words(connection, side, words)
         found = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
@@ -301,7 +301,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
     last_rule = max(last_noted, last_stored)
     width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
     found = WrongIndexes([], [], [], [])
-    with Spill(np.dtype(np.int64)) as noted, Spill(_ENTRY) as entries:
+    with open_spill(np.dtype(np.int64)) as noted, open_spill(_ENTRY) as entries:
         word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(entries, number, run, width)

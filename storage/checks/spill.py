@@ -6,8 +6,9 @@ id. A part is a range of slices. Memory holds one part, and 4 kB per added lot.
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from contextlib import contextmanager
+from io import BufferedRandom
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,25 +30,22 @@ class _Chunk(NamedTuple):
     texts: tuple[NDArray[np.uint32], ...]
 
 
-class Spill:
-    """Temporary rows of one kind, each with the same number of texts; a context manager that deletes them."""
+@contextmanager
+def open_spill(kind: np.dtype[Any], texts: int = 0) -> Iterator["Spill"]:
+    """Open temporary rows of one kind with a number of texts each. They are deleted at the end."""
+    with tempfile.TemporaryFile(prefix="hierogram-") as file:
+        yield Spill(file, kind, texts)
 
-    def __init__(self, kind: np.dtype[Any], texts: int = 0) -> None:
+
+class Spill:
+    """Temporary rows of one kind in a file, each with the same number of texts."""
+
+    def __init__(self, file: BufferedRandom, kind: np.dtype[Any], texts: int) -> None:
+        self._file = file
         self._kind = kind
         self._texts = texts
         self._lots: list[_Chunk] = []
-        self._file = tempfile.TemporaryFile(prefix="hierogram-")  # noqa: SIM115
         self.sizes = np.zeros(SLICES, np.int64)
-
-    def __enter__(self) -> Self:
-        """Create the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Delete the file."""
-        self._file.close()
 
     def add(self, slices: NDArray[np.int64], rows: Rows, *texts: Blobs) -> None:
         """Add rows in ascending order of their slices."""

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
@@ -59,7 +59,7 @@ class JobState(NamedTuple):
     next_run: float | None
     configured: bool
     unchanged_at: float | None
-    state: str | None
+    state: Literal["running", "done", "failed"] | None
     started_at: datetime | None
     error: str | None
     succeeded_at: datetime | None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -39,9 +39,9 @@ QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 """Settings with a short schedule."""
 
 
-def make_store(url: str = "sqlite:///hierogram.db", **settings: object) -> None:
+def make_store(url: str = "sqlite:///hierogram.db", **settings: Any) -> None:
     """Create an empty store, with some settings for which `hierogram init` has no option."""
-    open_store(url, create=True, settings=Settings(**settings)).close()  # type: ignore[arg-type]
+    open_store(url, create=True, settings=Settings(**settings)).close()
 
 
 class CommandResult(NamedTuple):

@@ -44,8 +44,8 @@ class NearAnswer(BaseModel):
 class LanguagesAnswer(BaseModel):
     """Languages of the translation memory."""
 
-    sourceLanguages: list[str]  # noqa: N815
-    targetLanguages: list[str]  # noqa: N815
+    source_languages: list[str] = Field(serialization_alias="sourceLanguages")
+    target_languages: list[str] = Field(serialization_alias="targetLanguages")
 
 
 def _dated(time: str) -> str:
@@ -63,7 +63,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     def languages() -> LanguagesAnswer:
         """Return the languages of the store, or empty lists if they are unknown."""
         codes = [_code(language) for language in _languages(service)]
-        return LanguagesAnswer(sourceLanguages=codes[:1], targetLanguages=codes[1:])
+        return LanguagesAnswer(source_languages=codes[:1], target_languages=codes[1:])
 
     @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
     def unit(

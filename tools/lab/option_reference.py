@@ -9,7 +9,7 @@ from enum import Enum
 from math import inf
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -157,7 +157,7 @@ def sections() -> Iterator[tuple[str, Any]]:
 def keys(section: Any) -> Iterator[tuple[str, Row]]:
     """Yield the keys of a section."""
     if is_dataclass(section):
-        for name, field in OptionField.of(section).items():  # type: ignore[arg-type]
+        for name, field in OptionField.of(cast("type", section)).items():
             yield name, _row_of(field, name)
         return
     for name, info in section.model_fields.items():

@@ -26,8 +26,8 @@ from hierogram.tools.lab.compare_aligners import CorpusFiles, corpus_of
 BINS = 10
 
 
-class Decoded(NamedTuple):
-    """Decoded links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
+class DecodedLinks(NamedTuple):
+    """DecodedLinks links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Bin(NamedTuple):
     share: float
 
 
-def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> Decoded:
+def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
     """Return the links of the pairs that have manual ones, which come first."""
     found = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
@@ -50,7 +50,7 @@ def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[Go
         for i, j, probability in links
     ]
     columns = np.array(found, np.float64).reshape(-1, 3).T
-    return Decoded(columns[0], columns[1] > 0, columns[2] > 0)
+    return DecodedLinks(columns[0], columns[1] > 0, columns[2] > 0)
 
 
 def bins_of(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:

@@ -93,7 +93,7 @@ class BatchWorkers(Protocol):
     def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
         """Align independent lots; yield their results in order.
 
-        The results equal those of `align_batch`. `report` receives progress and total.
+        The results are the same as with `align_batch`. `report` receives `(done, total)`.
         """
 
 

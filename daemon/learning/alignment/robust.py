@@ -21,9 +21,9 @@ TEACHING_COPIES = 4
 class Roles(NamedTuple):
     """Roles of the pairs of a corpus.
 
-    `teaching` int64[T] and `apart` int64[A]: indices of the pairs that are aligned together, and of those that are
-    aligned by the counts of the former, both in order. `same_as` int64[P]: the pair whose links each pair has, itself
-    unless it is a further copy.
+    `teaching` int64[T]: ascending indices of the pairs that are aligned together. `apart` int64[A]: ascending indices
+    of the pairs that are aligned with the counts of the `teaching` pairs. `same_as` int64[P]: index of the pair whose
+    links each pair gets; its own index unless it is a surplus copy.
     """
 
     teaching: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Stored pairs as arrays for the kernels. All stored bytes pass through `load_stored`, which validates them.
 
-Kernels trust their arrays: they check neither indices nor whether a derivation ends. So a pair of which any byte is
-damaged is named by an error, and no kernel sees it.
+Kernels do not check indices or the end of a derivation. Therefore a damaged byte raises an error that names the pair,
+before any kernel runs.
 """
 
 from collections.abc import Sequence
@@ -50,11 +50,11 @@ class DamagedPairsError(DerivationError):
         super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to unpickle the error, which workers send."""
+        """Support pickling, because workers send this error."""
         return DamagedPairsError, (self.damaged,)
 
 
-class StoredPairs(NamedTuple):
+class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
     `stored` bool[P]: pairs that have a derivation; the others have an initial state. `records` are the averages as
@@ -72,10 +72,10 @@ class StoredPairs(NamedTuple):
         return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records), settings)
 
 
-def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> StoredPairs:
+def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> ValidatedPairs:
     """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
 
-    With `averages`, they are read for sampling, which validates them, too; else they are only validated. Raises
+    With `averages`, averages are also read for sampling; otherwise they are only validated. Raises
     `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if pairs are unsuitable together.
     """
     try:
@@ -87,8 +87,8 @@ def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool =
         raise DamagedPairsError(damaged) from None
 
 
-def load_sound(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], StoredPairs]:
-    """Load those of the pairs that are not damaged; return them, and what is loaded."""
+def load_sound(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], ValidatedPairs]:
+    """Load the undamaged pairs. Returns their rows and the loaded pairs."""
     try:
         return list(rows), load_stored(rows, settings)
     except DamagedPairsError as error:
@@ -104,7 +104,7 @@ def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
     return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
 
 
-def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> StoredPairs:
+def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> ValidatedPairs:
     _check_bytes(rows)
     kind = find_kind(settings)
     loaded = kind.load(rows, settings)
@@ -116,9 +116,9 @@ def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> Stored
     state = loaded.decode(join_blobs(states))
     records = join_blobs([row.averages or b"" for row in rows])
     if averages:
-        return StoredPairs(loaded, state, records, stored, loaded.read_averages(records))
+        return ValidatedPairs(loaded, state, records, stored, loaded.read_averages(records))
     loaded.check_averages(records)
-    return StoredPairs(loaded, state, records, stored, None)
+    return ValidatedPairs(loaded, state, records, stored, None)
 
 
 def _check_bytes(rows: Sequence[PairRow]) -> None:
@@ -160,7 +160,7 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:
-    """Return what of a pair keeps it from being loaded."""
+    """Return the damaged part of a pair that cannot be loaded: its texts or its alignment."""
     try:
         find_kind(settings).load([row._replace(alignment="")], settings)
     except UNREADABLE:

@@ -44,19 +44,18 @@ OPEN_PATHS = (ALIVE, "/readyz")
 """Paths of health checks. They need no token, because service managers and load balancers do not have one."""
 
 
-def describe(app: FastAPI, *, with_token: bool) -> None:
-    """Add the common responses to the app's OpenAPI document, and the bearer token if `with_token`."""
-    gather = app.openapi
-    made: list[dict[str, Any]] = []
+class DescribedApi(FastAPI):
+    """Application whose OpenAPI document includes the common responses, and the bearer token if `with_token`."""
 
-    def openapi() -> dict[str, Any]:
-        if not made:
-            document = gather()
-            _complete(document, with_token)
-            made.append(document)
-        return made[0]
+    def __init__(self, *, with_token: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._with_token = with_token
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, which is created once."""
+        if self.openapi_schema is None:
+            _complete(super().openapi(), self._with_token)
+        return super().openapi()
 
 
 def _complete(document: dict[str, Any], with_token: bool) -> None:

@@ -92,7 +92,7 @@ def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping.
 
-    A larger corpus needs fewer sweeps, as `python -m hierogram.tools.lab.compare_aligners` measures.
+    A larger corpus needs fewer sweeps.
     """
     part = min(1.0, _SMALL / max(pairs, 1))
     chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_FALL))

@@ -35,7 +35,7 @@ def commands(document: str) -> list[list[str]]:
 def test_every_documented_command_and_option_exists() -> None:
     offered = {
         name: {"--help", *(flag for option in command.params for flag in (*option.opts, *option.secondary_opts))}
-        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        for name, command in typer.main.get_command(app).commands.items()
     }
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     pattern = re.compile(r"(?<![\w.-])(?<!import )hierogram(?: --store \S+)? ([a-z][\w-]*)((?: [^`|;&#\n]*)?)")

@@ -423,17 +423,18 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
         opened.pair(99)
 
 
-CALLS: list[tuple[str, Callable[[hg.GrammarStore], object]]] = [
-    ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),  # type: ignore[arg-type]
-    ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),  # type: ignore[arg-type]
+# The arguments have wrong types.
+CALLS: list[tuple[str, Callable[[Any], object]]] = [
+    ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),
+    ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),
     ("sweeps: must be >= 0, got -1", lambda store: store.learn(-1)),
     ("sweeps: must be <= 9223372036854775807, got 1000", lambda store: store.learn(10**20)),
-    ("source: expected a string, got 5", lambda store: store.rules(source=5)),  # type: ignore[arg-type]
-    ("containing: expected a string, got 5", lambda store: store.rules(containing=[5])),  # type: ignore[list-item]
+    ("source: expected a string, got 5", lambda store: store.rules(source=5)),
+    ("containing: expected a string, got 5", lambda store: store.rules(containing=[5])),
     ("limit: must be >= 0, got -1", lambda store: store.rules(limit=-1)),
     ("limit: must be <= 9223372036854775807, got 1000", lambda store: store.rules(limit=10**20)),
     ("folder/ is a folder", lambda store: store.export("folder/")),
-    ("text: expected a string, got None", lambda store: hg.Decoder(store).translate(None)),  # type: ignore[arg-type]
+    ("text: expected a string, got None", lambda store: hg.Decoder(store).translate(None)),
     ("best: must be >= 1, got 0", lambda store: hg.Decoder(store).translate("la", best=0)),
     ("best: must be >= 1, got -1", lambda store: hg.Decoder(store).translate("la", best=-1)),
     ("best: expected an integer, got True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
@@ -453,7 +454,7 @@ def test_words_of_a_rule_may_be_one_text(opened: hg.GrammarStore) -> None:
     found = [rule.id for rule in opened.rules(containing=words)]
     assert found
     assert [rule.id for rule in opened.rules(containing=" ".join(words))] == found
-    assert len(opened.rules(limit=np.int64(2))) == 2  # type: ignore[arg-type]
+    assert len(opened.rules(limit=np.int64(2))) == 2
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -499,12 +500,12 @@ def test_human_links(new: hg.GrammarStore) -> None:
     new.learn(sweeps=1).run()
     fixed = frozenset({(0, 1)})
     assert new.set_links({1: hg.KnownLinks(fixed)}) is None
-    assert new.set_links({1: hg.KnownLinks([(0, 1)], np.zeros((0, 2)))}) is None  # type: ignore[arg-type]
+    assert new.set_links({1: hg.KnownLinks([(0, 1)], np.zeros((0, 2)))}) is None
     assert (0, 1) in new.pair(1).links
     assert new.verify().human_links == 1
     for links, message in (
         ({1: hg.KnownLinks(frozenset({(9, 9)}))}, "out of range"),
-        ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is not a link"),  # type: ignore[list-item]
+        ({1: hg.KnownLinks([(0.5, 0)])}, "entry 0 is not a link"),
         ({1: hg.KnownLinks(), 77: hg.KnownLinks()}, "pair 77 not found; nothing was stored"),
     ):
         with pytest.raises(InputError, match=message):

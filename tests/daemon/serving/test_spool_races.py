@@ -76,7 +76,7 @@ def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
 
     def ingest(*given: object, **named: object) -> object:
         swapped(spool, outside)
-        return kept(*given, **named)  # type: ignore[arg-type]
+        return kept(*given, **named)
 
     monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
     [offer] = find_inputs(spool)[0]
@@ -116,7 +116,7 @@ def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
 
     def ingest(*given: object, **named: object) -> object:
         swap(spool / "x", outside / "x.bars")
-        return kept(*given, **named)  # type: ignore[arg-type]
+        return kept(*given, **named)
 
     monkeypatch.setattr(spooling, "ingest_trees_in_sandbox", ingest)
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:

@@ -132,7 +132,7 @@ class Trouble:
             if self.left:
                 self.left -= 1
                 raise error
-            return kept(*given, **named)  # type: ignore[arg-type]
+            return kept(*given, **named)
 
         monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
 

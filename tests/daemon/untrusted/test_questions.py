@@ -193,7 +193,7 @@ def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
             watch.until_done(asked)
             found |= {question: future.result() for question, future in zip(some, asked, strict=True)}
     wait_until(lambda: status(daemon)[1] > before, "sampling goes on", seconds=60)
-    left = [process for process in processes(watch.process) if "questions" in command(process)]
+    left = [process for process in processes(watch.process) if "untrusted_sql" in command(process)]
     assert len(left) <= 1, "only the process that waits for the next query"
     print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
     return found
@@ -278,11 +278,12 @@ def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
             asked = [pool.submit(endless) for _ in range(2)]
 
             def answering(parent: int = parent) -> list[int]:
-                return [process for process in processes(parent) if "questions" in command(process)]
+                return [process for process in processes(parent) if "untrusted_sql" in command(process)]
 
             born = wait_until(lambda: len(found := answering()) >= 2 and found, "queries run")
             daemon.kill()
-            wait_until(lambda: not any(command(process) for process in born), "its children end", seconds=3)  # noqa: B023
+            children = tuple(born)
+            wait_until(lambda children=children: not any(map(command, children)), "its children end", seconds=3)
             for future in asked:
                 future.result()
             if not learned_url.startswith("sqlite"):

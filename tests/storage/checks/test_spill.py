@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
-from hierogram.storage.checks.spill import SLICES, Spill, slice_ranges
+from hierogram.storage.checks.spill import SLICES, open_spill, slice_ranges
 
 KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
 
@@ -26,7 +26,7 @@ def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarra
 @pytest.mark.parametrize("most", [1, 30, 10_000])
 def test_every_row_is_in_exactly_one_part(most: int) -> None:
     added = row_batches(np.random.default_rng(most))
-    with Spill(KIND, 2) as spill, Spill(np.dtype(np.int64)) as other:
+    with open_spill(KIND, 2) as spill, open_spill(np.dtype(np.int64)) as other:
         for slices, rows, one, two in added:
             spill.add(slices, rows, join_blobs(one), join_blobs(two))
             other.add(slices, slices)

@@ -15,7 +15,7 @@ MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
 
 def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
     score = PairScore(4, 1.5, -2.5, evidence, 0.25, 1, False, Misfit(0, 1.5), None, (Link(0, 0, 0.98),))
-    return ScoreRow(pair_id, 7, MOMENT, replace(score, **values), -3.0)  # type: ignore[arg-type]
+    return ScoreRow(pair_id, 7, MOMENT, replace(score, **values), -3.0)
 
 
 def test_scores_are_replaced_and_returned_in_order(store: Store) -> None:

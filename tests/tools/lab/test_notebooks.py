@@ -17,7 +17,7 @@ MAX_BYTES = 60_000
 def shown(notebook: dict[str, Any]) -> list[Any]:
     """Return the outputs of all cells, without temporary folders."""
     found = [cell.get("outputs") for cell in notebook["cells"]]
-    return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))  # type: ignore[no-any-return]
+    return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Write the keys of the rules whose sides have these hashes."""
     for k in range(len(source)):
-        keys[k, 0], keys[k, 1] = rule_key_from_hashes(source[k], target[k], ALL_BITS)  # type: ignore[no-untyped-call]
+        keys[k, 0], keys[k, 1] = rule_key_from_hashes(source[k], target[k], ALL_BITS)
 
 
 def averaged_uses(averages: Averages) -> Uses:

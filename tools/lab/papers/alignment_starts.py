@@ -44,7 +44,7 @@ def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_words
     jumps = chain.jumps[:-1]
     words = _rising(options.lexical, rows["count"][rows["key"] != 0])
     words -= _rising(options.lexical * emitted_words, chain.conditioning["links"])
-    shares = np.array([jump_share(chain.jumps, k) for k in range(len(jumps))])  # type: ignore[no-untyped-call]
+    shares = np.array([jump_share(chain.jumps, k) for k in range(len(jumps))])
     words += float(jumps @ np.log(shares))
     return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -166,10 +167,8 @@ def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]
 
 def need_scipy() -> None:
     """Raise `UsageError` if scipy is not installed."""
-    try:
-        import scipy.optimize  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"tuning requires scipy: {install_extra('tune')}") from error
+    if find_spec("scipy") is None:
+        raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
 
 
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:

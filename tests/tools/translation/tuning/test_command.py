@@ -97,7 +97,7 @@ def test_it_is_reported_if_the_starting_weights_win(hierogram: Run, inputs: Path
 def test_missing_scipy_is_reported_before_anything_is_read(
     hierogram: Run, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    monkeypatch.setitem(sys.modules, "scipy", None)
     ran = hierogram("tune", "nowhere.cdec", "dev.fr", "-r", "dev.en", "-o", "weights.toml")
     assert (ran.code, "pip install '.[tune]'" in ran.err) == (2, True)
     assert "read" not in ran.err
