@@ -16,6 +16,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.rejections import (
@@ -45,6 +46,8 @@ _KNOWN = KnownLinks._fields
 LINKS = ("alignment", *_KNOWN)
 """Object members that contain links."""
 _MEMBERS = frozenset({"source", "target", "id", *LINKS})
+
+Item = TypeVar("Item")
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
@@ -90,27 +93,42 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
 def parse_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
     """Parse the lines of one file with `pipes`, `tabs` or `json_object`. Line numbers start at `first`."""
     for chunk in chunks:
-        numbers: list[int] = []
-        ids: list[str | None] = []
-        lines: list[bytes] = []
-        alignments: list[bytes | None] = []
-        fields = LineColumns(numbers, [], [], alignments, ids, lines)
-        for number, line in enumerate(chunk, first):
-            try:
-                source, target, alignment, external_id, known = take_apart(line)
-            except RejectionError as rejection:
-                fields.rejected.append(reject(number, rejection, line))
-                continue
-            if known is not None:
-                fields.known[len(numbers)] = known
-            numbers.append(number)
-            fields.sources.append(source)
-            fields.targets.append(target)
-            alignments.append(alignment)
-            ids.append(external_id)
-            lines.append(line)
-        yield fields
+        yield collect_lines(enumerate(chunk, first), take_apart, lambda line: line, whole=True)
         first += len(chunk)
+
+
+def collect_lines(
+    numbered: Iterable[tuple[int, Item]],
+    parse: "Callable[[Item], ParsedLine]",
+    content: Callable[[Item], bytes],
+    *,
+    whole: bool = False,
+) -> LineColumns:
+    """Return parsed items as columns. `content` returns an item as it was input, for rejections.
+
+    With `whole`, the columns contain the content of every item.
+    """
+    numbers: list[int] = []
+    ids: list[str | None] = []
+    lines: list[bytes] | None = [] if whole else None
+    alignments: list[bytes | None] = []
+    columns = LineColumns(numbers, [], [], alignments, ids, lines)
+    for number, item in numbered:
+        try:
+            source, target, alignment, external_id, known = parse(item)
+        except RejectionError as rejection:
+            columns.rejected.append(reject(number, rejection, content(item)))
+            continue
+        if known is not None:
+            columns.known[len(numbers)] = known
+        numbers.append(number)
+        columns.sources.append(source)
+        columns.targets.append(target)
+        alignments.append(alignment)
+        ids.append(external_id)
+        if lines is not None:
+            lines.append(content(item))
+    return columns
 
 
 ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]

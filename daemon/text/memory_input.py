@@ -10,11 +10,11 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import LINKS, OBJECTS, members, parse_known_links
+from hierogram.daemon.text.formats import LINKS, OBJECTS, collect_lines, members, parse_known_links
 from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
 from hierogram.daemon.text.texts import Languages
-from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 
@@ -52,25 +52,11 @@ class GivenPairs:
         """Yield the pairs in chunks of some thousand."""
         numbered = enumerate(self._pairs, 1)
         while some := list(islice(numbered, LINES_PER_CHUNK)):
-            numbers: list[int] = []
-            alignments: list[bytes | None] = []
-            ids: list[str | None] = []
-            columns = LineColumns(numbers, [], [], alignments, ids)
-            for number, pair in some:
-                try:
-                    source, target, alignment, external_id, known = members(_named(pair))
-                except RejectionError as rejection:
-                    content = json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace")
-                    columns.rejected.append(reject(number, rejection, content))
-                    continue
-                if known is not None:
-                    columns.known[len(numbers)] = known
-                numbers.append(number)
-                columns.sources.append(source)
-                columns.targets.append(target)
-                alignments.append(alignment)
-                ids.append(external_id)
-            yield columns
+            yield collect_lines(some, lambda pair: members(_named(pair)), _as_json)
+
+
+def _as_json(pair: Any) -> bytes:
+    return json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace")
 
 
 def _named(pair: Any) -> Mapping[str, Any]:

@@ -98,7 +98,7 @@ def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
 def local_settings(settings: Mapping[str, str]) -> str:
     """Return statements that change settings until the end of a transaction.
 
-    Not a call of `set_config`, which the role of `ask_url` may not execute.
+    Not a call of `set_config`, which the role of `sql_url` may not execute.
     """
     return "; ".join(f"SET LOCAL {name} TO {_value(name, value)}" for name, value in settings.items())
 

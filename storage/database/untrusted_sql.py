@@ -1,4 +1,4 @@
-"""Answer to one untrusted question, computed in a child process for `browsing.asking`.
+"""Answer to one untrusted question, computed in a child process for `browsing.sql_runner`.
 
 The module imports little, so that the child starts fast. Before it runs the question, it limits its processor time and
 the sizes and numbers of its files, in addition to its memory limit.

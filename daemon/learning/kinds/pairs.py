@@ -50,7 +50,7 @@ _DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
 
 
 class ForestPairs(ABC):
-    """Implementation of `Loaded` for a `batch` of pairs with forests. Subclasses define how rules are written and
+    """Implementation of `LoadedBatch` for a `batch` of pairs with forests. Subclasses define how rules are written and
     whether the rules of minimal derivations are counted.
     """
 
