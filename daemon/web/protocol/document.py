@@ -50,12 +50,15 @@ class DescribedApi(FastAPI):
     def __init__(self, *, with_token: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self._with_token = with_token
+        self._described: dict[str, Any] | None = None
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, which is created once."""
-        if self.openapi_schema is None:
-            _complete(super().openapi(), self._with_token)
-        return super().openapi()
+        """Return the OpenAPI document. FastAPI creates it again after routes were added."""
+        document = super().openapi()
+        if document is not self._described:
+            _complete(document, self._with_token)
+            self._described = document
+        return document
 
 
 def _complete(document: dict[str, Any], with_token: bool) -> None:

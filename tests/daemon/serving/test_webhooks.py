@@ -279,10 +279,10 @@ def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> 
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ('url = "ftp://x/"', "url: has to be a URL"),
-        ('url = "https:///hook"', "url: has to be a URL"),
-        ('url = "https://x:99999/hook"', "url: has to be a URL"),
-        ('url = "https://x/a b"', "url: has to be a URL"),
+        ('url = "ftp://x/"', "url: must be a URL"),
+        ('url = "https:///hook"', "url: must be a URL"),
+        ('url = "https://x:99999/hook"', "url: must be a URL"),
+        ('url = "https://x/a b"', "url: must be a URL"),
         ('events = ["exports"]', "unknown kind 'exports': expected rule-new"),
         ('secret = "short"', "at least 16 characters"),
     ],
