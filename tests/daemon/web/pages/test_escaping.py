@@ -22,7 +22,7 @@ ALLOWED = {
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "nav", "main", "footer", "p", "bdi", "h1",
     "h2", "h3", "form", "label", "input", "button", "details", "summary", "select", "option", "div", "section", "table",
     "thead", "tbody", "tr", "th", "td", "abbr", "svg", "rect", "span", "ul", "ol", "li", "pre", "code", "q", "path",
-    "g", "circle", "text", "line", "dl", "dt", "dd", "sub", "sup", "article", "textarea", "br",
+    "g", "circle", "text", "line", "dl", "dt", "dd", "sub", "sup", "article", "textarea", "br", "small",
 }  # fmt: skip
 
 
