@@ -20,9 +20,8 @@ class ForestTooLargeError(SamplerError):
 
 
 class DerivationError(SamplerError, ValueError):
-    """Encoded derivations do not fit their pairs.
-
-    `pairs` are their indices in the batch, as far as they are known, and `reason` says the same of each of them.
+    """Encoded derivations do not fit their pairs: `pairs` are indices in the batch, if known, and `reason` applies to
+    all.
     """
 
     def __init__(self, message: str, pairs: Sequence[int] = (), reason: str = "") -> None:
@@ -36,11 +35,11 @@ class KeyCollisionError(SamplerError):
 
 
 class AlignmentInputError(SamplerError, ValueError):
-    """Sentences that cannot be aligned: sides of different length, a sentence that is too long, an unknown model."""
+    """Sentences cannot be aligned: sides of different length, a sentence that is too long, an unknown model."""
 
 
 class GrammarError(SamplerError):
-    """A grammar gives some derivations a weight that is not finite."""
+    """The weights of some derivations under a grammar are not finite."""
 
 
 class ChartTooLargeError(SamplerError):

@@ -4,7 +4,7 @@
     state = kernel.init(key)
     state, info = kernel.step(key, state, plan)
 
-The state holds the rule table and all other sampled values; the kernel holds batch, model and scratch memory.
+The state holds the rule table and all sampled values; the kernel holds batch, model and scratch memory.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ Plan = TypeVar("Plan", contravariant=True)
 Info = TypeVar("Info", covariant=True)
 
 Report = Callable[[int], None]
-"""Progress callback: receives the number of things done."""
+"""Progress callback: `(number of items done)`."""
 
 
 class Kernel(Protocol[State, Plan, Info]):
     """Sampler of one model over one batch.
 
-    `key` is the chain's seed: draws are a function of key, plan and state. A plan describes one step: the sweep's
+    `key` is the chain's seed: draws are a function of key, plan and state. The plan of a step contains the sweep's
     number, the pairs that may change, and how they may change.
     """
 

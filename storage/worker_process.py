@@ -57,10 +57,7 @@ class _EndedError(WorkerProcessError):
 
 
 class WorkerProcess:
-    """Worker process, started on demand; not thread-safe.
-
-    It imports the modules `loads` when it starts.
-    """
+    """Worker process, started on demand; not thread-safe. It imports the modules `loads` when it starts."""
 
     def __init__(
         self,

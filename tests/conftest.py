@@ -50,8 +50,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, for which every commit
-    waits.
+    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, for which every commit waits.
     """
     wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:

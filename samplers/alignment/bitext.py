@@ -1,4 +1,4 @@
-"""Parallel text as the aligner uses it: the words of the emitted side are generated from the conditioning side.
+"""Parallel text: the words of the emitted side are generated from the conditioning side.
 
 Words are numbered from 0 on each side.
 """
@@ -29,8 +29,7 @@ class Sides(NamedTuple):
     """Sentence pairs of one direction.
 
     `emitted` int32[N] with `emitted_offset` int64[P + 1]; `conditioning` int32[M] with `conditioning_offset` int64[P +
-    1];
-    `cell_offset` int64[P + 1] is the start of each pair's (emitted, conditioning) positions in an array of all of them.
+    1]; `cell_offset` int64[P + 1]: start of each pair's (emitted, conditioning) positions in an array of all of them.
     """
 
     emitted: NDArray[np.int32]
@@ -74,16 +73,12 @@ def fold(word: str) -> str:
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
-    """Assign numbers to the words of sentences; without `keep_case`, case is ignored.
-
-    Raises `AlignmentInputError` if a sentence has more than `MAX_WORDS` words.
-    """
+    """Assign numbers to the words of sentences. Raises `AlignmentInputError` for more than `MAX_WORDS` words."""
     numbers = numbering()
     words: list[int] = []
     offset = [0]
     for number, sentence in enumerate(sentences, 1):
-        # Lowercase each word separately: lowercasing may change the number of characters but not the number of
-        # words.
+        # Lowercase each word separately: lowercasing may change the number of characters but not the number of words.
         words_here = split_tokens(sentence)
         folded = words_here if keep_case else [fold(word) for word in words_here]
         if len(folded) > MAX_WORDS:
@@ -94,9 +89,8 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
 
 
 def make_sides(emitted: Side, conditioning: Side) -> Sides:
-    """Return the direction that generates `emitted` from `conditioning`.
-
-    Raises `AlignmentInputError` if lengths differ.
+    """Return the direction that generates `emitted` from `conditioning`. Raises `AlignmentInputError` if lengths
+    differ.
     """
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
@@ -129,7 +123,7 @@ class Direction(NamedTuple):
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
-    """Return the direction that emits the words of `emitted`; raises `AlignmentInputError` if lengths differ."""
+    """Return the direction that emits the words of `emitted`. Raises `AlignmentInputError` if lengths differ."""
     return Direction(make_sides(emitted, conditioning), emitted, conditioning)
 
 
@@ -145,9 +139,7 @@ def _bigrams(words, offset, start):
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Assign a number to the (previous word, word) bigram of each emitted position, int32[N].
-
-    Returns also their count.
+    """Assign a number to the (previous word, word) bigram of each emitted position, int32[N]; returns also their count.
     """
     keys = _bigrams(emitted.words, emitted.offset, len(emitted.vocabulary))
     distinct, numbers = np.unique(keys, return_inverse=True)

@@ -14,14 +14,13 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 FREE, EXCEPT, ONLY = 0, 1, 2
-"""Meaning of a word's listed positions: no constraint, forbidden links, or the only allowed links."""
+"""Meaning of a word's listed positions: no constraint, forbidden links, the only allowed links."""
 
 
 class LinkEvidence(NamedTuple):
     """Link constraints of each emitted position.
 
-    `meaning` uint8[N], and `positions` int16[K] with `offset` int64[N + 1]. Empty arrays mean that no position is
-    constrained.
+    `meaning` uint8[N], and `positions` int16[K] with `offset` int64[N + 1]. Empty arrays: no constraints.
     """
 
     meaning: NDArray[np.uint8]
@@ -67,7 +66,7 @@ def make_evidence(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_targ
 
 @njit_inline
 def apply_evidence(evidence, g, length, weight):
-    """Set weights to 0 that constraints exclude: `weight[0]` belongs to no link, `weight[i + 1]` to position i."""
+    """Set weights to 0 that constraints exclude: `weight[0]` is for unlinked, `weight[i + 1]` for position i."""
     if len(evidence.meaning) == 0 or evidence.meaning[g] == FREE:
         return
     only = evidence.meaning[g] == ONLY
@@ -86,7 +85,7 @@ SINGLE_WIDTHS = 100
 
 
 def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the event of each jump width: the width itself up to `SINGLE_WIDTHS`, then numbers of bins after it."""
+    """Return the event of each jump width: the width itself up to `SINGLE_WIDTHS`, then bin numbers."""
     distance = np.abs(widths)
     bins = np.log2(np.maximum(distance - 1, SINGLE_WIDTHS) // SINGLE_WIDTHS).astype(np.int64)
     events: NDArray[np.int64] = np.sign(widths) * np.minimum(distance, SINGLE_WIDTHS + 1 + bins)
@@ -141,9 +140,8 @@ BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
 class Tokens(NamedTuple):
     """Occurrences of each emitted word: `position` int32[N] sorted, grouped by word from `offset` int64[W + 1].
 
-    `pair` int32[N] is the pair of each emitted position; `aside` int16[N] stores links temporarily. Empty for models
-    that do not
-    use it.
+    `pair` int32[N] is the pair of each emitted position; `aside` int16[N] stores links temporarily. Empty for other
+    models.
     """
 
     offset: NDArray[np.int64]
@@ -172,48 +170,32 @@ def no_tokens() -> Tokens:
 
 
 class AlignmentChain(NamedTuple):
-    """State of one chain.
+    """State of one chain."""
 
-    Attributes
-    ----------
-    links
-        int16[N]: conditioning position, or UNLINKED.
-    collocated
-        uint8[N]: Z of [SA16 §3].
-    pairs
-        Counts of linked word pairs.
-    conditioning
-        CONDITIONING[V + 1]; the last row is the empty word.
-    jumps
-        float64[2L + 4], integral: events -L to L (`jump_events`), jumps to and from the empty word, total.
-    fertility
-        int32[V, MOST_FERTILITY + 1]: tokens of each conditioning word by number of links.
-    bigram, bigram_count
-        int32[N], int32[B]: bigram of each position, and collocations per bigram.
-    before
-        BEFORE[W + 1].
-    settings
-        SETTINGS[1].
-    fertility_prior
-        float64[MOST_FERTILITY + 1].
-    evidence
-        Link constraints (bhmm-f).
-    tokens
-        Occurrences of each emitted word (bhmm).
-    """
-
+    # int16[N]: conditioning position, or UNLINKED.
     links: NDArray[np.int16]
+    # uint8[N]: Z of [SA16 §3].
     collocated: NDArray[np.uint8]
+    # Counts of linked word pairs.
     pairs: WordPairs
+    # CONDITIONING[V + 1]; the last row is the empty word.
     conditioning: NDArray[np.void]
+    # float64[2L + 4], integral: events -L to L (`jump_events`), jumps to and from the empty word, total.
     jumps: NDArray[np.float64]
+    # int32[V, MAX_FERTILITY + 1]: tokens of each conditioning word by number of links.
     fertility: NDArray[np.int32]
+    # int32[N], int32[B]: bigram of each position, and collocations per bigram.
     bigram: NDArray[np.int32]
     bigram_count: NDArray[np.int32]
+    # BEFORE[W + 1].
     before: NDArray[np.void]
+    # SETTINGS[1].
     settings: NDArray[np.void]
+    # float64[MAX_FERTILITY + 1].
     fertility_prior: NDArray[np.float64]
+    # Link constraints (bhmm-f).
     evidence: LinkEvidence
+    # Occurrences of each emitted word (bhmm).
     tokens: Tokens
 
 
@@ -221,9 +203,8 @@ class AlignmentScratch(NamedTuple):
     """Scratch memory of one worker.
 
     `candidate`, `seen` and `weight` are indexed by candidate, `fertility`, `factor` and `hashed` by conditioning
-    position, `after` by
-    emitted position. `alike` int16[M] is precomputed: the next position with the same conditioning word in the
-    sentence, cyclically.
+    position, `after` by emitted position. `alike` int16[M] is precomputed: the next position with the same conditioning
+    word in the sentence, cyclically.
     """
 
     candidate: NDArray[np.int16]
@@ -238,7 +219,7 @@ class AlignmentScratch(NamedTuple):
 
 @njit
 def _link_equal_words(sides, first, last, alike):
-    """Fill in `alike`; `first`, `last` int64 by conditioning word are scratch memory, initially 0."""
+    """Fill `alike`; `first`, `last` int64 by conditioning word are scratch memory, initially 0."""
     for pair in range(len(sides.conditioning_offset) - 1):
         start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for k in range(start, stop):
@@ -272,10 +253,7 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index of a jump between two positions; -1 is before the first position.
-
-    A jump further than the table is wide is counted as the widest.
-    """
+    """Return the index of a jump between two positions (-1: before the first), at most the widest in the table."""
     middle = (len(jumps) - 4) // 2
     width = stop - start
     distance = abs(width)
@@ -291,7 +269,7 @@ def jump_event(jumps, start, stop):
 
 @njit_inline
 def jump_share(jumps, event):
-    """Return the share of an event's probability that each of its widths has; those of a bin are equally likely."""
+    """Return the share of an event's probability that each of its widths has; widths of a bin are equally likely."""
     middle = (len(jumps) - 4) // 2
     further = abs(event - middle) - SINGLE_WIDTHS
     # The events after the widths are jumps to and from the empty word.
@@ -311,8 +289,7 @@ def choose_candidates(first, present, stop, candidates, state, scratch):
     """Fill `candidate` with positions from `first` to `stop` - 1; returns their number and the stream state.
 
     All positions in order, or, if there are more than `candidates`, the current one and others drawn uniformly without
-    replacement:
-    the auxiliary variable K of [SA16 §4.3].
+    replacement: the auxiliary variable K of [SA16 §4.3].
     """
     number = stop - first
     if candidates == 0 or candidates >= number:

@@ -1,9 +1,8 @@
 """Sparse counts of linked word pairs: open addressing with (conditioning, emitted) keys.
 
-Only pairs that are linked somewhere, or that the prior favors, have a row. A row whose count falls to 0 is removed at
-once by
-shifting the following rows back. One byte per row, in an array that fits the processor's cache, identifies most pairs
-without a row.
+Pairs have a row if they are linked somewhere or favored by the prior. A row whose count falls to 0 is removed at once
+by shifting the following rows back. One byte per row, in an array that fits the processor's cache, identifies most
+pairs without a row.
 """
 
 from typing import NamedTuple
@@ -152,7 +151,7 @@ def link_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Remove a link and return its row, which stays even if its count is 0."""
+    """Remove a link and return its row, which remains even if its count is 0."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
     conditioning[conditioning_word]["links"] -= 1
@@ -182,7 +181,7 @@ def known_weight(pairs, key):
 
 @njit_inline
 def pair_weight(pairs, key):
-    """Return `known_weight`, but check the filter first: for pairs that often have no row."""
+    """Return `known_weight`, but check the filter first, for pairs that often have no row."""
     if sign_at(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
         return 0.0
     return known_weight(pairs, key)
@@ -190,10 +189,7 @@ def pair_weight(pairs, key):
 
 @njit_inline
 def lexical(pairs, conditioning, conditioning_word, key, symmetric):
-    """Return P(emitted word | conditioning word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5].
-
-    Linear.
-    """
+    """Return P(emitted word | conditioning word, links), linear: predictive probability [SA16 eqs. 2, 3, 5]."""
     return (pair_weight(pairs, key) + symmetric) / conditioning_mass(conditioning, conditioning_word)
 
 
@@ -217,7 +213,7 @@ def empty_pairs(expected: int = 0) -> WordPairs:
 
 
 def larger_pairs(pairs: WordPairs, more: int = 0) -> WordPairs:
-    """Return the counts in a table of at least twice the capacity, with capacity for `more` further rows."""
+    """Return the counts in a table of at least twice the capacity, with room for `more` further rows."""
     grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + more))
     _refill(pairs.rows, grown)
     return grown

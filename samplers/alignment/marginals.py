@@ -23,7 +23,7 @@ LIKELY_IN_MEAN = 0.35
 LIKELY_BESIDE = 0.2
 """Lower threshold for a word without a decoded link, next to a decoded link."""
 BESIDE = 0.8
-"""Expected F-score: a link next to a decoded one is right as often as one of this part of its posterior elsewhere."""
+"""Expected F-score: factor on the posterior of links next to a decoded one, which are right less often."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
 _MIN_LIKELY = 0.1
@@ -33,8 +33,7 @@ class Marginals(NamedTuple):
     """Sums over samples of the posterior probabilities of links (linear).
 
     `cells` float32[C] is indexed by (emitted, conditioning) position of each pair; `unlinked` float32[N] is the
-    posterior of an unlinked
-    or collocated word; `samples` int64[1] is the number of samples.
+    posterior of an unlinked or collocated word; `samples` int64[1].
     """
 
     cells: NDArray[np.float32]
@@ -115,7 +114,9 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable position of each word, or none; with `by_half`, none if so in most samples."""
+    """Return the most probable position of each word, or -1; with `by_half`, -1 if the word is unlinked in most
+    samples.
+    """
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -143,7 +144,7 @@ class Thresholds(NamedTuple):
 
 
 FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
-"""Thresholds of stores, whose grammars were measured with them: they keep more links than people would make."""
+"""Thresholds of stores, whose grammars were measured with them: they keep more links than human annotators."""
 
 
 class _Means(NamedTuple):
@@ -197,7 +198,7 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     least = round(_MIN_LIKELY * _STEPS)
-    # Of the links above each threshold: their number, and the expected number of right ones.
+    # Number of links above each threshold, and the expected number of correct ones.
     above, right = np.cumsum(number[::-1])[::-1][least:], np.cumsum(total[::-1])[::-1][least:]
     likely = (least + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
     return Thresholds(likely, BESIDE * likely)
@@ -232,7 +233,7 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
     """Decode the links that are likely in the mean over both directions, and adjacent ones.
 
-    An adjacent link is added if one of its words has no likely link and the other has a likely link next to it.
+    An adjacent link needs a word without a likely link, and a likely link of the other word next to it.
     """
     # A word's posteriors sum to at most 1 in either direction, which bounds the number of links.
     most = int((len(source.words) + len(target.words)) / (2 * thresholds.beside)) + 1
@@ -256,7 +257,7 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions' links by a symmetrization; raises `AlignmentInputError`.
+    """Combine both directions' links by a symmetrization. Raises `AlignmentInputError`.
 
     `thresholds` replace those that maximize the expected F-score of these pairs.
     """
@@ -270,9 +271,7 @@ def join_directions(
 class LinkSamples(NamedTuple):
     """Number of samples with a link at each (source, target) position, row by row.
 
-    `links` float32[C]; `implied` float32[C] counts links of unlinked words that their neighbors imply; `samples` is the
-    number of
-    samples.
+    `links` float32[C]; `implied` float32[C] counts links of unlinked words that their neighbors imply.
     """
 
     links: NDArray[np.float32]

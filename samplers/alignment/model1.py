@@ -27,10 +27,7 @@ def _conditioning_word(sides, pair, k, no_word):
 
 @njit
 def _enter(first, sides, lowest, no_word, rows, shift, taken):
-    """Add a row for each word pair of the sentence pairs from `first`.
-
-    Returns the pair that found no room, or the end.
-    """
+    """Add a row for each word pair of the sentence pairs from `first`; returns the pair without room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
@@ -115,9 +112,8 @@ def model1_links(
 ) -> NDArray[np.int16]:
     """Return the Viterbi alignment of Model 1, int16[N].
 
-    Each emitted word gets its most probable conditioning position, or UNLINKED. `with_no_word`: the empty word is a
-    conditioning
-    word. Ties go to the first position.
+    Each emitted word gets its most probable conditioning position, the first of ties, or UNLINKED. `with_no_word`: the
+    empty word is a conditioning word.
     """
     lowest = UNLINKED if with_no_word else 0
     capacity = _SMALLEST

@@ -1,4 +1,4 @@
-"""Options of an aligner run, as plain values: importing this module imports neither numpy nor numba."""
+"""Options of an aligner run, as plain values. Importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

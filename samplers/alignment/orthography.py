@@ -1,7 +1,7 @@
 """Orthographic similarity: words with similar spelling are likely translations, such as names, numbers and cognates.
 
-The prior of a co-occurring word pair grows with its similarity: 1 for the same spelling, the squared share of
-the common prefix if both words are long enough, otherwise 0.
+The prior of a co-occurring word pair grows with its similarity: 1 for the same spelling, the squared share of the
+common prefix if both words are long enough, otherwise 0.
 """
 
 from functools import lru_cache

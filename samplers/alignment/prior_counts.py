@@ -19,28 +19,19 @@ MAX_EVENTS = furthest_event(MAX_WORDS)
 
 
 class PriorCounts(NamedTuple):
-    """Counts of one direction.
+    """Counts of one direction."""
 
-    Attributes
-    ----------
-    conditioning, emitted, counts
-        int32[K], int32[K], int64[K]: distinct linked word pairs and their counts.
-    links
-        int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
-    fertility
-        int64[V, 8]: tokens of each conditioning word by number of links.
-    jumps
-        int64[2 * MOST_EVENTS + 1]: jumps by event, from -MOST_EVENTS.
-    emitted_words
-        Number of distinct emitted words, including words outside the direction.
-    """
-
+    # int32[K], int32[K], int64[K]: distinct linked word pairs and their counts.
     conditioning: NDArray[np.int32]
     emitted: NDArray[np.int32]
     counts: NDArray[np.int64]
+    # int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
     links: NDArray[np.int64]
+    # int64[V, 8]: tokens of each conditioning word by number of links.
     fertility: NDArray[np.int64]
+    # int64[2 * MAX_EVENTS + 1]: jumps by event, from -MAX_EVENTS.
     jumps: NDArray[np.int64]
+    # Number of distinct emitted words, including words outside the direction.
     emitted_words: int
 
 
@@ -103,12 +94,12 @@ def _count_jumps(
     lengths: NDArray[np.int64],
     weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return jumps to each link from the previous one or from the start, and from the last link to the end."""
+    """Return jumps to each link from the previous one or the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)
     follows = pair[1:] == pair[:-1]
     before[1:][follows] = position[:-1][follows]
     last = np.full(sides.pairs, -1, np.int64)
-    # Of several assignments to one index the last one wins.
+    # If several values are assigned to one index, the last one remains.
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
@@ -119,7 +110,7 @@ def _count_jumps(
 
 
 def subtract_counts(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
-    """Subtract the counts of given pairs; word pairs that only these have are omitted."""
+    """Subtract the counts of given pairs; word pairs without remaining counts are omitted."""
     keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
     own_keys = own.conditioning.astype(np.int64) << 32 | own.emitted
     count = prior.counts.copy()
@@ -145,11 +136,11 @@ def select_links(
     words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.int64],
     other: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
-    """Return one partner of each word from a many-to-many alignment: the one nearest to the diagonal.
+    """Return one partner of each word from a many-to-many alignment, the nearest to the diagonal; -1 for unlinked
+    words.
 
     `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own` and `other` int64[P + 1] are
-    the
-    sentence offsets of both sides. Unlinked words get -1.
+    the sentence offsets of both sides.
     """
     pair = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
     own_length, other_length = np.diff(own)[pair], np.diff(other)[pair]

@@ -14,10 +14,9 @@ from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 
 
 class Runs(NamedTuple):
-    """Chains that run one after another.
+    """Chains that run in sequence: `keys` uint64[C], initial `links` int16[C, N], and common sweeps.
 
-    `keys` uint64[C], initial `links` int16[C, N], and the sweeps of each chain: `plans` int64[sweeps, 3], rows of
-    `AlignmentPlan`.
+    `plans` int64[sweeps, 3] has rows of `AlignmentPlan`.
     """
 
     keys: NDArray[np.uint64]
@@ -46,8 +45,7 @@ class Steps:
         of word pairs lacks room, or the number of pairs.
     move
         `(first, sides, chain, key, plan)`, optional: moves the links of each emitted word from `first` jointly after a
-        sweep; returns
-        the word where the table lacks room, or the number of words.
+        sweep; returns the word where the table lacks room, or the number of words.
     warm_up
         `(chain, options, sweep)`, optional: sets the strengths of the priors for a sweep, in place.
     finish
@@ -56,11 +54,9 @@ class Steps:
         `(sides, marginals)`: the most probable links.
     chains
         `(number, sides, runs, blank, chain, scratch, own, total)`, optional: runs all sweeps of the chains from
-        `number` in
-        compiled code. Each chain starts as `blank`, which has no links; `chain` and `own` are memory for one chain and
-        its
-        marginals, which are added to `total`. Returns the chain that lacked room and must run again, or the number of
-        chains.
+        `number` in compiled code. Each chain starts as `blank`, which has no links; `chain` and `own` are memory for
+        one chain and its marginals, which are added to `total`. Returns the chain that lacked room and must run again,
+        or the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]

@@ -44,7 +44,7 @@ def _keep(s, t, width, work):
 
 @njit_inline
 def _grow(height, width, work):
-    """Add links of the union next to existing ones if a word is unlinked, until none is left."""
+    """Add links of the union next to existing ones if a word is unlinked, until no more can be added."""
     grown = True
     while grown:
         grown = False
@@ -118,11 +118,10 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine both directions.
+    """Combine both directions. Raises `AlignmentInputError` if the method is not in METHODS.
 
-    `forward` int16 is the source position of each target word, or -1; `backward` int16 is the target position of each
-    source word,
-    or -1. Raises `AlignmentInputError` if the method is not in METHODS.
+    `forward` int16 is the source position of each target word, or -1; `backward` int16 the target position of each
+    source word, or -1.
     """
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
@@ -171,10 +170,7 @@ def _list_forward(forward, source_offset, target_offset, order, found):
 def list_links(
     links: NDArray[np.int16], conditioning_offset: NDArray[np.int64], emitted_offset: NDArray[np.int64]
 ) -> LinkList:
-    """Return one direction's links as a sorted list.
-
-    `source` are conditioning positions, `target` emitted positions.
-    """
+    """Return one direction's links as a sorted list of conditioning (`source`) and emitted (`target`) positions."""
     found = LinkList(
         np.zeros(len(links), np.int16), np.zeros(len(links), np.int16), np.zeros(len(conditioning_offset), np.int64)
     )

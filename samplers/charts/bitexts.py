@@ -1,14 +1,11 @@
 """Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
 Rules have one nonterminal symbol, any mixture of words and nonterminals, and any number of nonterminals. An item is a
-bispan; an
-edge is a rule with a position for each of its symbols on both sides. b adjacent nonterminals create O(p^(b+1) q^(b+1))
-edges
-[BPK09 §4]. Edges whose rule emits words against the mask are omitted.
+bispan; an edge is a rule with a position for each of its symbols on both sides. b adjacent nonterminals create
+O(p^(b+1) q^(b+1)) edges [BPK09 §4]. Edges whose rule emits words against the mask are omitted.
 
-Most rules contain words that the pair lacks, so the start positions of each rule are computed first. Then the source
-side of a
-rule is matched to a source span (words at their positions, nonterminals over the gaps), and after it the target side.
+Most rules contain words that the pair lacks, so the start positions of each rule are computed first. Then its source
+side is matched to a source span (words at their positions, nonterminals over the gaps), and after it the target side.
 """
 
 from typing import NamedTuple
@@ -24,22 +21,14 @@ from hierogram.samplers.exceptions import ChartTooLargeError
 
 
 class Reach(NamedTuple):
-    """Start positions of R rules in a pair of n source and m target words, and the earliest end of each.
+    """Start positions of R rules in a pair of n source and m target words, and the earliest end of each."""
 
-    Attributes
-    ----------
-    source
-        int32[R, n+1]: earliest end of rule r's source side if it starts at position i; n + 1 if it cannot start there.
-    target
-        int32[R, m+1]: the same for target sides; m + 1 if one cannot start there.
-    first, rule
-        int64[n+2], int32: `rule[first[i]]` … `rule[first[i + 1] - 1]` are the rules whose source side can start at
-        position i
-        and whose target side can start anywhere.
-    """
-
+    # int32[R, n+1]: earliest end of rule r's source side if it starts at position i; n + 1 if it cannot start there.
     source: NDArray[np.int32]
+    # int32[R, m+1]: the same for target sides; m + 1 if one cannot start there.
     target: NDArray[np.int32]
+    # int64[n+2], int32: `rule[first[i]]` … `rule[first[i + 1] - 1]` are the rules whose source side can start at
+    # position i and whose target side can start anywhere.
     first: NDArray[np.int64]
     rule: NDArray[np.int32]
 
@@ -61,7 +50,7 @@ def make_reach(rules: Rules, words: PairWords, empty_sides: bool) -> Reach:
 def note_ends(symbols, first, words, least, ends):
     """Fill `ends` int32[R, words + 1], the earliest end of each side from each position.
 
-    A nonterminal takes `least` words, the minimum. A word after a nonterminal is matched at its next occurrence.
+    A nonterminal takes `least` words. A word after a nonterminal is matched at its next occurrence.
     """
     size = len(words)
     for rule in range(len(ends)):
@@ -135,7 +124,7 @@ def make_segments(size: int, longest: int) -> Segments:
 def next_end(symbol, start, end, room, last, words):
     """Return the next possible end of a symbol after `end` (-1: the first), or -1.
 
-    The end is at most `room`, and equal to it for the last symbol of a side. Nonterminals may be empty here.
+    The end is at most `room`, and equal to it for the last symbol of a side. Nonterminals may be empty.
     """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
@@ -149,7 +138,6 @@ def next_end(symbol, start, end, room, last, words):
 
 @njit
 def _keep(rule, first, depth, rules, segments, number):
-    """Store the current segmentation."""
     arity, emitted = 0, 0
     segments.rule[number] = rule
     segments.wild[number] = -1
@@ -210,9 +198,8 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 @njit
 def segment_span(i, j, task, reach, filled, segments):
-    """Write all segmentations of source span [i, j) into nonterminals with nonempty spans.
-
-    Returns their number, -1 without room.
+    """Write all segmentations of source span [i, j) into nonempty nonterminal spans; returns their number, -1 without
+    room.
     """
     number = np.int64(0)
     for k in range(reach.first[i], reach.first[i + 1]):
@@ -225,9 +212,9 @@ def segment_span(i, j, task, reach, filled, segments):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""What ran out of room."""
+"""Reason for a restart: the array that ran out of room."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial capacity in edges if their number is not limited: unused memory is free, restarting a chart is not."""
+"""Initial capacity in edges without a limit: unused memory is free, restarting a chart is not."""
 
 
 class PairGraph(NamedTuple):
@@ -458,7 +445,7 @@ def _write(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """Return the next end of a nonterminal's target span that has a derivation, and its item; (-1, -1) for none."""
+    """Return the next end and item of a nonterminal's target span that has a derivation; (-1, -1) for none."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -475,11 +462,9 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the current edge if the mask keeps it.
+    """Write the current edge if the mask keeps it; returns False without room.
 
     `emits` is the number of emitted target words and the one matched by `ANY`.
-
-    Returns False without room.
     """
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):

@@ -1,10 +1,8 @@
 """Inside charts of a sentence, filled by CKY.
 
 The right side of a rule is two symbols, one symbol, or a word. The first symbols are *labels*; only they have unary
-rules, so
-chains of unary rules are summed by the closure of a small matrix, including cycles. Other symbols are internal to a
-fragment
-and have exactly one rule of weight 1.
+rules, so chains of unary rules are summed by the closure of a small matrix, including cycles. Other symbols are
+internal to a fragment and have exactly one rule of weight 1.
 """
 
 from typing import NamedTuple
@@ -23,25 +21,17 @@ _SMALLEST_CLOSURE = 1e-12
 
 
 class ChartGrammar(NamedTuple):
-    """Grammar for charts; weights are linear.
+    """Grammar for charts; weights are linear."""
 
-    Attributes
-    ----------
-    labels, symbols
-        Numbers of labels and symbols. Internal symbols are numbered after the symbols of their rule's right side.
-    binary, lexical, unary
-        BINARY[B], LEXICAL[W], UNARY[U] rules; both symbols of a unary rule are labels.
-    closure, best_closure
-        float64[L, L]: total weight of all unary chains from row to column, and weight of the best one; at least 1 on
-        the
-        diagonal.
-    """
-
+    # Numbers of labels and symbols. Internal symbols are numbered after the symbols of their rule's right side.
     labels: int
     symbols: int
+    # BINARY[B], LEXICAL[W], UNARY[U] rules; both symbols of a unary rule are labels.
     binary: NDArray[np.void]
     lexical: NDArray[np.void]
     unary: NDArray[np.void]
+    # float64[L, L]: total weight of all unary chains from row to column, and weight of the best one; at least 1 on the
+    # diagonal.
     closure: NDArray[np.float64]
     best_closure: NDArray[np.float64]
 
@@ -95,20 +85,13 @@ class SentenceGrammar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Filled chart of n words; span [i, j) is cell j(j-1)/2 + i.
+    """Filled chart of n words; span [i, j) is cell j(j-1)/2 + i."""
 
-    Attributes
-    ----------
-    value
-        float64[cells, S]: linear, the maximum of a cell is 1.
-    scale
-        float64[cells]: natural log of the maximum before scaling; -inf if nothing covers the span.
-    active, number
-        int32[cells, S], int64[cells]: symbols with a weight > 0, and their number.
-    """
-
+    # float64[cells, S]: linear, the maximum of a cell is 1.
     value: NDArray[np.float64]
+    # float64[cells]: natural log of the maximum before scaling; -inf if nothing covers the span.
     scale: NDArray[np.float64]
+    # int32[cells, S], int64[cells]: symbols with a weight > 0, and their number.
     active: NDArray[np.int32]
     number: NDArray[np.int64]
 
@@ -122,10 +105,7 @@ class Chart(NamedTuple):
 def make_grammar(
     labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
 ) -> ChartGrammar:
-    """Return the grammar with its closures.
-
-    Raises `GrammarError` if cycles of unary rules do not lose weight.
-    """
+    """Return the grammar with its closures. Raises `GrammarError` if cycles of unary rules do not lose weight."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     if labels and np.abs(np.linalg.eigvals(once)).max() > 1 - 1e-9:

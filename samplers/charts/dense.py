@@ -1,17 +1,16 @@
 """Complete charts of sentence pairs without edges: one matrix of sums per source span, for learned rules and a base.
 
-The base joins two nonterminals in either order, has a rule for each word pair, and rules that put one word of a side
-beside a nonterminal. So each bispan has a derivation, and there would be as many edges as pairs of bispans. They are
-summed and never stored: joins of nonterminals are products of triangular matrices, and the target side of a
-learned rule is matched by vectors over positions, once for each match of its source side (a *seat*). A rule without
-source words that puts target words around or between its nonterminals is a *frame*: it changes one factor of a product
-and needs no seats. If the target side of a rule begins with the nonterminal that its source side begins or ends with,
-only its *rest* is matched: a factor of products that are computed anyway, with all adjacent spans at once. Outside sums
-use the same steps in reverse. The total is exact and equals that of `hierogram.samplers.charts.bitexts` up to rounding;
-expectations
-omit bispans of probability below 1e-10.
+The base joins two nonterminals in either order, and has a rule for each word pair and for one word beside a
+nonterminal. So each bispan has a derivation, and there would be as many edges as pairs of bispans. They are summed and
+never stored: joins of nonterminals are products of triangular matrices, and the target side of a learned rule is
+matched by vectors over positions, once for each match of its source side (a *seat*). A rule without source words that
+puts target words around or between its nonterminals is a *frame*: it changes one factor of a product and needs no
+seats. If the target side of a rule begins with the nonterminal that its source side begins or ends with, only its
+*rest* is matched: a factor of products that are computed anyway, with all adjacent spans at once. Outside sums use the
+same steps in reverse. The total is exact and equals that of `hierogram.samplers.charts.bitexts` up to rounding;
+expectations omit bispans of probability below 1e-10.
 
-Nonterminals have words on both sides. Rules have words or two nonterminals; none is a single nonterminal on both sides.
+Nonterminals have words on both sides. Rules have words or two nonterminals.
 """
 
 from typing import NamedTuple
@@ -87,65 +86,48 @@ class PairPiece(NamedTuple):
 
 
 class DenseScratch(NamedTuple):
-    """Scratch memory of one thread.
+    """Scratch memory of one thread."""
 
-    Attributes
-    ----------
-    inside, across
-        float64: five sections with one matrix per source span; `across` is transposed.
-    outside
-        float64: one section, and one matrix for each of the others.
-    seat_rule, seat_weight, seat_span
-        Per seat s: index of the rule among the chosen ones, weight including source words, source span of nonterminal k
-        at s·arity + k - 1.
-    head, order, first
-        Span that a seat covers, counted across sections; seats sorted by head, those of head p from `first[p]`.
-    part
-        int64[C, 4]: the symbols of a chosen rule that seats match, start and end on both sides.
-    reach
-        int16: earliest end of the target side of a chosen rule from each position.
-    values, back, low, high
-        Rows of positions (float64), and the range of positions in each row (int64).
-    lefts, rights, limits
-        Matrices to multiply (int64), and first and last row and summand (int64[…, 4]).
-    frame, begins, ends, front
-        int64[F, 4]: kind of a frame, number of words before and after, and a frame of the current row; float64: weights
-        of
-        its words at each position; bool[size]: rows that words of front frames begin.
-    bounds, live
-        int64[spans, 4]: first and last row and column of a span that are not negligible; bool[size]: such rows.
-    start, end
-        int64: positions of a rule's symbols.
-    sizes
-        int64[5]: capacities, see the constants below.
-    """
-
+    # float64: five sections with one matrix per source span; `across` is transposed.
     inside: NDArray[np.float64]
     across: NDArray[np.float64]
+    # float64: one section, and one matrix for each of the others.
     outside: NDArray[np.float64]
+    # Per seat s: index of the rule among the chosen ones, weight including source words, source span of nonterminal k
+    # at s·arity + k - 1.
     seat_rule: NDArray[np.int32]
     seat_weight: NDArray[np.float64]
     seat_span: NDArray[np.int32]
+    # Span that a seat covers, counted across sections; seats sorted by head, those of head p from `first[p]`.
     head: NDArray[np.int32]
     order: NDArray[np.int32]
     first: NDArray[np.int32]
+    # int64[C, 4]: the symbols of a chosen rule that seats match, start and end on both sides.
     part: NDArray[np.int64]
+    # int16: earliest end of the target side of a chosen rule from each position.
     reach: NDArray[np.int16]
+    # Rows of positions (float64), and the range of positions in each row (int64).
     values: NDArray[np.float64]
     back: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    # Matrices to multiply (int64), and first and last row and summand (int64[…, 4]).
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
     limits: NDArray[np.int64]
+    # int64[F, 4]: kind of a frame, number of words before and after, and a frame of the current row; float64: weights
+    # of its words at each position; bool[size]: rows that words of front frames begin.
     frame: NDArray[np.int64]
     begins: NDArray[np.float64]
     ends: NDArray[np.float64]
     front: NDArray[np.bool_]
+    # int64[spans, 4]: first and last row and column of a span that are not negligible; bool[size]: such rows.
     bounds: NDArray[np.int64]
     live: NDArray[np.bool_]
+    # int64: positions of a rule's symbols.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+    # int64[5]: capacities, see the constants below.
     sizes: NDArray[np.int64]
 
 
@@ -166,7 +148,7 @@ def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longes
     words
         Maximum number of words of a piece on each side.
     matrices
-        Size of the matrices, in numbers.
+        Size of the matrices, from `matrices_size`.
     rules, longest
         Number of chosen rules, and symbols per side.
     seats
@@ -207,13 +189,11 @@ def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longes
 
 @njit
 def _row(size):
-    """Return the length of a matrix row, padded to a multiple of a block."""
     return (size + _BLOCK - 1) // _BLOCK * _BLOCK
 
 
 @njit_inline
 def _span(i, j):
-    """Return the index of source span [i, j)."""
     return j * (j - 1) // 2 + i
 
 
@@ -221,7 +201,7 @@ def _span(i, j):
 def _add_products(left, right, room, number, out, at, size, kind, front):
     """Add the products of `number` pairs of matrices to the matrix at `at`, above its diagonal.
 
-    Four rows are computed at once, one block of columns each; missing summands are zero. `front`: only rows of front
+    Computes four rows at once, one block of columns each; missing summands are zero. `front`: only rows of front
     frames.
     """
     stride = _row(size)
@@ -332,10 +312,9 @@ def joined(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return the kind of frame of a rule without source words, or -1, with two of its nonterminals.
+    """Return the kind of frame of a rule without source words, or -1, and its first and last target nonterminals.
 
-    These are the first and the last one on the target side. Words between the two belong to the factor with the other
-    words.
+    Words between the two belong to the factor with the other words.
     """
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
@@ -397,7 +376,6 @@ def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
 
 @njit
 def _keep_seat(c, head, symbols, first, length, weight, scale, begin, room):
-    """Store the current seat if there is room."""
     number = room.sizes[_SEATS]
     arity = room.sizes[_ARITY]
     room.sizes[_SEATS] = number + 1
@@ -854,9 +832,8 @@ def _find_live(above, at, size, room):
 
 @njit
 def _narrow(at, size, null, room):
-    """Reverse `_widen` by decreasing target span.
-
-    Returns the expected number of target words that the base emits alone.
+    """Reverse `_widen` by decreasing target span; returns the expected number of target words that the base emits
+    alone.
     """
     stride = _row(size)
     inside, outside = room.inside, room.outside
@@ -1057,9 +1034,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
     Returns the sum and the expected number of words that the base emits; adds to `together` the expected number of
-    times that
-    one rule emits each word pair. If the sum is out of range, nothing else is computed; it is -1 if seats lack room.
-    `base` comes from `joined`; `null` float64[m] is scratch memory.
+    times that one rule emits each word pair. Returns -1 if seats lack room, and a sum out of range without
+    expectations. `base` comes from `joined`; `null` float64[m] is scratch memory.
     """
     if not _seat_all(chosen, number, sides, words, piece, room):
         return -1.0, 0.0

@@ -1,12 +1,11 @@
 """Derivations of a sentence from its chart: samples, the best one, and expectations.
 
-Samples are drawn from the chart's grammar, in which the rules of a derivation are independent. Under the Dirichlet
-processes that the grammar approximates they are not: a fragment used twice in a sentence is more probable the second
-time. So a sample also has the ratio of the two probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5;
-Johnson et al. 2007].
+In the chart's grammar, the rules of a derivation are independent. Under the Dirichlet processes that it approximates
+they are not: a fragment used twice in a sentence is more probable the second time. So a sample also has the ratio of
+the two probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
-An *item* is a symbol over a span; its *incoming edges* are the rules that derive it, with a split if the
-rule has two symbols. Their weights sum to the item's weight in the chart. They are computed once per item and cached.
+An *item* is a symbol over a span; its *incoming edges* are the rules that derive it, with a split if the rule has two
+symbols. Their weights sum to the item's weight in the chart. They are computed once per item and cached.
 """
 
 from typing import NamedTuple
@@ -37,9 +36,10 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""Edge: its probability among those of its item, the cumulative sum, the number of its rule within its kind, and the
-symbols left
-and right of the split (for one symbol: the left one).
+"""Incoming edge of an item.
+
+Its probability given the item, the cumulative sum, the number of its rule within its kind, and the symbols left and
+right of the split (for one symbol: the left one).
 """
 
 _NEGLIGIBLE = 1e-12
@@ -50,8 +50,7 @@ class Items(NamedTuple):
     """Items visited so far.
 
     `number` int32[cells, S] is 0 for none, otherwise 1 + the index; `used` int64[2] are the numbers of items and edges.
-    The other
-    arrays are scratch memory for the edges of one item: weights, rules and splits.
+    The other arrays are scratch memory for the edges of one item.
     """
 
     number: NDArray[np.int32]
@@ -185,7 +184,7 @@ def choose_edge(u, item, edge):
 
 @njit_inline
 def best_edge(item, edge):
-    """Return the item's heaviest incoming edge, the first one of ties."""
+    """Return the item's heaviest incoming edge, the first of ties."""
     best = item["first"]
     for k in range(item["first"], item["last"]):
         if edge[k]["probability"] > edge[best]["probability"]:
@@ -198,20 +197,14 @@ _MIN_VISITS = 1e-7
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule, and the fragment that it begins.
+    """Context-free productions of each rule, and the fragment that it begins."""
 
-    Attributes
-    ----------
-    start, production, place
-        int64[3, R+1], int32, int8: per kind of rule (lexical, binary, unary) its productions; a production covers the
-        rule's whole span (0), its left part (1) or its right part (2).
-    fragment
-        int32[3, R]: fragment that the rule begins; -1 inside a fragment.
-    """
-
+    # int64[3, R+1], int32, int8: per kind of rule (lexical, binary, unary) its productions; a production covers the
+    # rule's whole span (0), its left part (1) or its right part (2).
     start: NDArray[np.int64]
     production: NDArray[np.int32]
     place: NDArray[np.int8]
+    # int32[3, R]: fragment that the rule begins; -1 inside a fragment.
     fragment: NDArray[np.int32]
 
 
@@ -255,7 +248,7 @@ class LazyHypergraph(NamedTuple):
 
 
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Return how often a Metropolis–Hastings chain that proposes the samples in order is at each, int64[D].
+    """Return the visits to each sample, int64[D], of a Metropolis–Hastings chain that proposes the samples in order.
 
     Its stream is numbered after those of the samples.
     """
@@ -432,7 +425,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
 
 @njit
 def count_stays(key, log_ratio, times):
-    """Count how often the chain over the samples is at each; it starts at the first one."""
+    """Count the chain's visits to each sample; it starts at the first one."""
     state = stream(key.seed, key.sentence, len(times))
     at = 0
     for draw in range(len(times)):
@@ -496,8 +489,7 @@ def expect_edges(graph, visits, pending, counts):
     """Add the expected uses of each edge to `counts`; returns False without room.
 
     `visits` float64[cells, S] and `pending` float64[S] are zero on entry. Spans are processed by decreasing length;
-    within a span,
-    visits of labels propagate along unary rules until none is pending.
+    within a span, visits of labels propagate along unary rules until none is pending.
     """
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words

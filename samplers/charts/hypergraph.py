@@ -1,10 +1,9 @@
 """Inside and outside sums, samples and expectations of any packed hypergraph (weighted deduction).
 
 A *deduction system* (`hierogram.samplers.charts.bitexts`, `hierogram.samplers.charts.sentences`) writes the items and
-edges of a sentence or a pair that a mask keeps. An *item* is anything that can be derived, such as a symbol over a
-span; an *edge*
-derives its head from its tails. A derivation is a choice of one edge for the root, for the tails of that edge,
-and so on; its weight is the product of its edges' weights.
+edges that a mask keeps. An *item* is anything that can be derived, such as a symbol over a span; an *edge* derives its
+head from its tails. A derivation chooses one edge for the root, for the tails of that edge, and so on; its weight is
+the product of its edges' weights.
 """
 
 from typing import NamedTuple
@@ -21,26 +20,18 @@ ITEMS, EDGES, TAILS = range(3)
 
 
 class Hypergraph(NamedTuple):
-    """Items in topological order; the last one is the root.
+    """Items in topological order; the last one is the root."""
 
-    Attributes
-    ----------
-    first
-        int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`.
-    head, weight, rule
-        int32[E], float64[E] (linear), int32[E]: item, weight, and rule number of each edge.
-    tail_first, tails
-        int64[E+1], int32[T]: tails of each edge, which precede its head.
-    size
-        int64[3]: numbers of items, edges and tails in use.
-    """
-
+    # int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`.
     first: NDArray[np.int64]
+    # int32[E], float64[E] (linear), int32[E]: item, weight, and rule number of each edge.
     head: NDArray[np.int32]
     weight: NDArray[np.float64]
     rule: NDArray[np.int32]
+    # int64[E+1], int32[T]: tails of each edge, which precede its head.
     tail_first: NDArray[np.int64]
     tails: NDArray[np.int32]
+    # int64[3]: numbers of items, edges and tails in use.
     size: NDArray[np.int64]
 
     @property
@@ -84,10 +75,7 @@ class Scores(NamedTuple):
 
 
 def score(graph: Hypergraph) -> Scores:
-    """Return inside sums, outside sums and expectations.
-
-    Raises `GrammarError` if there is no derivation.
-    """
+    """Return inside sums, outside sums and expectations. Raises `GrammarError` if there is no derivation."""
     items, edges = int(graph.size[ITEMS]), graph.edges
     scores = Scores(np.empty(items), np.empty(items), np.empty(edges))
     sum_inside(graph, scores.inside)
@@ -113,8 +101,7 @@ def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDAr
 def most_used(graph: Hypergraph) -> int:
     """Return an upper bound on the number of edges of a derivation.
 
-    Without sharing it is the number of items, since no item is derived from itself; an item that several tails share
-    counts for each.
+    Without sharing it is the number of items, since no item is derived from itself; shared items count for each tail.
     """
     return int(graph.size[ITEMS]) + int(graph.size[TAILS]) + 1
 

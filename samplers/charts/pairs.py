@@ -1,8 +1,8 @@
 """Sentence pairs to parse: synchronous rules, words, masks, and the bispans that a mask keeps.
 
-A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some word pairs whether one rule
-emits both. A bispan that contains one word of a positive pair without the other has no derivation and is omitted; for
-a given source span and first target word, the remaining bispans have consecutive ends.
+A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some word pairs whether one rule emits
+both. A bispan that contains one word of a positive pair without the other has no derivation and is omitted; the
+remaining bispans of a source span and first target word have consecutive ends.
 """
 
 from typing import NamedTuple
@@ -23,8 +23,7 @@ class Rules(NamedTuple):
     ----------
     source, target, source_first, target_first
         int32 symbols of all sides: a word's number, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order;
-        starts
-        int32[R+1]. A side has at most one `ANY`.
+        starts int32[R+1]. A side has at most one `ANY`.
     source_rest, target_rest
         int32[… + 1]: minimum number of words of the symbols from here to the end of the side.
     weight
@@ -46,24 +45,17 @@ class Rules(NamedTuple):
 
 
 class PairWords(NamedTuple):
-    """Words of a pair, and weights of `ANY`.
+    """Words of a pair, and weights of `ANY`."""
 
-    Attributes
-    ----------
-    source, target
-        int32[n], int32[m]: word numbers.
-    pairs, source_nulls, target_nulls
-        float64[n, m], float64[n], float64[m]: linear weights of rules with `ANY` on both sides or on one side.
-    source_scale, target_scale
-        float64[n], float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they
-        scale all derivations alike and keep sums in range.
-    """
-
+    # int32[n], int32[m]: word numbers.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
+    # float64[n, m], float64[n], float64[m]: linear weights of rules with `ANY` on both sides or on one side.
     pairs: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
+    # float64[n], float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they
+    # scale all derivations alike and keep sums in range.
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
@@ -84,8 +76,7 @@ class PairTask(NamedTuple):
         int8[n, m]: 1 if one rule must emit both words, -1 if none may, 0 if both are possible.
     kept
         bool[spans, (m+1)²], or empty for all: bispans that are kept; source span [i, j) is row j(j+1)/2 + i, target
-        span
-        [x, y) is column x(m+1) + y.
+        span [x, y) is column x(m+1) + y.
     """
 
     rules: Rules
@@ -96,30 +87,20 @@ class PairTask(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Items of a pair.
+    """Items of a pair."""
 
-    Attributes
-    ----------
-    base, low, high
-        int32[spans, m+1]: items of source span s and first target word x start at `base[s, x]`, for target ends `low[s,
-        x]` to
-        `high[s, x]`; none if `low` > `high`.
-    place
-        int32[I, 4]: (i, j, x, y) of each item.
-    filled
-        bool[spans]: whether a source span has items.
-    covered
-        int32[n+1, m]: number of source words before position i that must be emitted with target word x.
-    bound_source, bound_target
-        bool[n], bool[m]: words of fixed pairs.
-    """
-
+    # int32[spans, m+1]: items of source span s and first target word x start at `base[s, x]`, for target ends `low[s,
+    # x]` to `high[s, x]`; none if `low` > `high`.
     base: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
+    # int32[I, 4]: (i, j, x, y) of each item.
     place: NDArray[np.int32]
+    # bool[spans]: whether a source span has items.
     filled: NDArray[np.bool_]
+    # int32[n+1, m]: number of source words before position i that must be emitted with target word x.
     covered: NDArray[np.int32]
+    # bool[n], bool[m]: words of fixed pairs.
     bound_source: NDArray[np.bool_]
     bound_target: NDArray[np.bool_]
 
@@ -168,8 +149,8 @@ def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[n
 def branching(rules: Rules) -> int:
     """Return the maximum number of nonterminals of a rule whose only words are `ANY`.
 
-    Each nonterminal of such a rule except the last one has an independent end: with b nonterminals a chart has
-    O(p^(b+1) q^(b+1)) edges.
+    With b of these nonterminals, whose ends are independent except the last one's, a chart has O(p^(b+1) q^(b+1))
+    edges.
     """
     of_rule = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
     of_other = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))

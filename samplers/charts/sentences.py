@@ -1,7 +1,7 @@
 """Hypergraph of all derivations of a sentence under a context-free grammar and a mask of spans.
 
-The right side of a rule is two symbols, one symbol, or a word. A chain of unary rules is one edge: the closure
-of the grammar sums them, including cycles. So a label over a span is two items, without and with a chain.
+The right side of a rule is two symbols, one symbol, or a word. The closure of the grammar sums chains of unary rules,
+including cycles, so a chain is one edge. A label over a span is two items, without and with a chain.
 """
 
 from typing import NamedTuple
@@ -31,9 +31,8 @@ class SpanItems(NamedTuple):
 class ChartSentence(NamedTuple):
     """Sentence to parse.
 
-    Its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale` float64[n], the factor of each
-    word's rules, which
-    keeps sums in range.
+    Its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale` float64[n], a factor of each
+    word's rules that keeps sums in range.
     """
 
     grammar: SentenceGrammar
@@ -66,9 +65,8 @@ class SentenceBuilder:
         self._graph = make_hypergraph(most + 1, 1 << 12, 1 << 13)
 
     def build(self, kept: NDArray[np.bool_]) -> tuple[Hypergraph, SpanItems]:
-        """Return the derivations whose spans are kept, bool[cells], and their items.
-
-        The root has no edge if there are none.
+        """Return the derivations whose spans are kept, bool[cells], and their items; the root has no edge if there are
+        none.
 
         The rule of an edge is the number of a lexical rule (no tails) or of a binary one (two tails), or `CHAIN`.
         """

@@ -1,8 +1,8 @@
 """Cache of compiled kernels, keyed by a digest of the sources and private to the user.
 
-Numba's own cache checks the file of a kernel but not the modules that the kernel calls. So the folder's name is
-a digest of all sampler sources and the versions of numba and Python; a kernel outside samplers/ also has a digest of
-its own folder. Cached kernels are loaded as code, so a folder that another user owns or can write to is not used.
+Numba's own cache checks the file of a kernel but not the modules that the kernel calls. Here the folder's name is a
+digest of all sampler sources and the versions of numba and Python; a kernel outside samplers/ also has a digest of its
+own folder. Loading a cached kernel runs its code, so the folder must belong to the user and be writable by no one else.
 """
 
 import hashlib
@@ -87,13 +87,12 @@ def make_folder(folder: Path) -> None:
 
 @cache
 def _warn(message: str) -> None:
-    """Warn once that kernels are not cached."""
     sys.stderr.write(f"compiled samplers cannot be cached: {message}\n")
 
 
 @cache
 def notify_listeners() -> None:
-    """Run the callbacks before the first compilation."""
+    """Run the callbacks that precede the first compilation."""
     for listener in LISTENERS:
         listener()
 
@@ -141,8 +140,8 @@ class CacheFile(_caching.IndexDataCacheFile):
     def _data_name(self, number: int) -> str:
         """Return a file name that no other process uses.
 
-        Two processes that compile at once would both use the next number, and one would load the other's kernel for
-        other types under its own signature.
+        With numba's numbering, two processes that compile at once would use the same number, and one would load the
+        other's kernel under its own signature.
         """
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
@@ -157,11 +156,10 @@ class KernelCache(_caching.FunctionCache):
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Load a cached kernel; returns None if the folder cannot be read or is not safe.
+        """Load a cached kernel; returns None if the folder is unreadable or unsafe.
 
-        Numba initializes its compiler before a lookup, which takes longer than importing numba. A cached kernel needs
-        only the
-        runtime, and numba initializes the compiler again when it compiles.
+        Skips numba's compiler initialization, which takes longer than importing numba: a cached kernel needs only the
+        runtime, and numba initializes its compiler when it compiles.
         """
         rtsys.initialize(target)
         kept = None

@@ -43,7 +43,7 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
 
 @intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """Return the position of the lowest set bit of an uint64 word; undefined for 0."""
+    """Return the position of the lowest set bit of a uint64 word; undefined for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)
@@ -68,7 +68,6 @@ _eight = _Eight()
 
 
 def _lanes(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
-    """Return a pointer to eight array elements that start at an index."""
     numbers = context.make_array(kinds[0])(context, builder, array)
     first = builder.gep(numbers.data, [context.cast(builder, index, kinds[1], types.intp)])
     return builder.bitcast(first, _EIGHT.as_pointer())
@@ -138,7 +137,7 @@ def sum_eight(typing_context: Any, eight: Any) -> Any:
 
 @intrinsic
 def store_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
-    """Add eight numbers to elements of a float64 array from `index`, except the first `skipped`."""
+    """Add eight numbers to consecutive elements of a float64 array from `index`, except the first `skipped`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _lanes(context, builder, signature.args[:2], *arguments[:2])

@@ -26,16 +26,14 @@ def _kernel(function: Function, **options: Any) -> Function:
 def njit(function: Function) -> Function:
     """Compile a kernel that allocates nothing and releases the GIL; indices and divisors are not checked.
 
-    A negative index is an error: it does not count from the end.
-
-    The kernel runs without numba's reference counts, which cost more than the arithmetic of small functions; so the
-    compiler rejects a kernel that creates an array.
+    Negative indices are invalid: they do not count from the end. The kernel runs without numba's reference counts,
+    which cost more than the arithmetic of small functions; so the compiler rejects a kernel that creates an array.
     """
     return _kernel(function, _nrt=False)
 
 
 def njit_allocating(function: Function) -> Function:
-    """Compile as `njit` does, for code outside sweeps that may create arrays."""
+    """Compile like `njit`, for code outside sweeps that may create arrays."""
     return _kernel(function)
 
 
@@ -45,9 +43,8 @@ def _alone(function: Function) -> Function:
 
 
 def njit_inline(function: Function) -> Function:
-    """Compile as `njit` does, and inline the function into its callers' machine code.
-
-    Calling it from Python compiles it once more as a kernel of its own.
+    """Compile like `njit`, and inline the function into its callers. A call from Python compiles it as a kernel of its
+    own.
     """
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = INLINED + function.__qualname__

@@ -1,4 +1,4 @@
-"""Powers of many numbers with one exponent, from tables: several times faster than the C library."""
+"""Powers of many numbers with one exponent, from tables, several times faster than the C library."""
 
 from typing import NamedTuple
 
@@ -19,9 +19,8 @@ _BITS, _IN_TABLE = 44, _CELLS - 1
 class Powers(NamedTuple):
     """Tables of x^`exponent`.
 
-    `halves` float64[64]: powers of 2^-k; `cells` float64[256, 2]: inverse and power of the midpoint of each 256th
-    between 1
-    and 2; `terms` float64[6]: coefficients of the binomial series.
+    `halves` float64[64]: powers of 2^-k; `cells` float64[256, 2]: inverse and power of the midpoint of each of 256
+    cells of [1, 2); `terms` float64[6]: coefficients of the binomial series.
     """
 
     exponent: float
@@ -42,8 +41,7 @@ def make_powers(exponent: float) -> Powers:
 def raise_to_power(powers, base):
     """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14.
 
-    The base is 2^-k times the midpoint of a table cell times 1 + r, |r| < 2^-9: two powers are in tables, the
-    third is a series.
+    The base is 2^-k times a cell's midpoint times 1 + r, |r| < 2^-9: two powers are in tables, the third is a series.
     """
     if powers.exponent > _GREATEST:
         return base**powers.exponent

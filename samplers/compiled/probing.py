@@ -1,7 +1,7 @@
 """Open addressing with linear probing [Knuth 6.4], for hash tables of any layout.
 
-The number of slots is a power of two; `mask` is one less, uint64. The caller defines the slots: it passes functions
-(`njit_inline`) that access its table, which are inlined.
+The number of slots is a power of two; `mask` is one less, uint64. The caller passes functions (`njit_inline`) that
+access its table; they are inlined.
 """
 
 import numpy as np
@@ -27,9 +27,10 @@ def table_mask(slots):
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """Return the first slot from `home` at which a search for the key ends: `ends_at(table, slot, key)`.
+    """Return the key's slot, or the free slot where it belongs: the first one from `home` at which `ends_at(table,
+    slot, key)`.
 
-    That is the key's slot, or the free slot where it belongs; the table must have a free slot.
+    The table must have a free slot.
     """
     slot = home
     while not ends_at(table, slot, key):
@@ -39,10 +40,10 @@ def probe(home, mask, ends_at, table, key):
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Shift back entries after a freed slot that would no longer be found; returns the slot that is free in the end.
+    """Shift back entries after a freed slot that would no longer be found; returns the slot that is free afterwards.
 
-    `home_slot(table, slot)` returns whether the slot is used, and where the search for its entry starts;
-    `move(table, slot, to)` copies a slot.
+    `home_of(table, slot)` returns whether the slot is used, and where the search for its entry starts; `move(table,
+    slot, to)` copies a slot.
     """
     at = hole
     while True:

@@ -11,12 +11,11 @@ _MAX_STEPS = 40
 
 @njit_inline
 def slice_sample(log_density, parameters, x, state):
-    """Draw a new value given the current value x; returns (value, stream state).
+    """Slice-sample a new value given the current value x; returns (value, stream state).
 
     `log_density(x, parameters)` is a kernel: the natural log of the density up to a constant. The slice is found by
-    stepping out in steps of width 1, so the variable should vary by about 1: sample the logarithm of a scale. The
-    density
-    is invariant for any width.
+    stepping out in steps of width 1. Any width leaves the density invariant; the variable should vary by about 1, so
+    sample the logarithm of a scale.
     """
     state = advance(state)
     level = log_density(x, parameters) + math.log(1.0 - uniform(state))

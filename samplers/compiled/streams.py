@@ -1,7 +1,7 @@
 """Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
 
-A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key, so a draw costs
-a few multiplications and the state is one word.
+A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key: a draw costs a few
+multiplications and the state is one word.
 """
 
 import numpy as np

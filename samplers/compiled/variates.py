@@ -1,4 +1,4 @@
-"""Random variates from a keyed stream: functions take the stream state and return (draw, next state)."""
+"""Random variates from a keyed stream. Functions take the stream state and return (draw, next state)."""
 
 import math
 
@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.streams import advance, uniform
 
 @njit
 def draw_normal(state):
-    """Draw a standard normal variate [Box & Muller 1958], one of the two; uses two numbers of the stream."""
+    """Draw a standard normal variate [Box & Muller 1958]; uses two numbers of the stream."""
     state = advance(state)
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(state)))
     state = advance(state)

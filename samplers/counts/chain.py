@@ -17,9 +17,7 @@ from hierogram.samplers.grammar.sizes import BITS, length_of
 
 
 class ChainState(NamedTuple):
-    """Derivations of a batch, counts of all rules (also those outside the batch), and expected rule uses of each
-    pair.
-    """
+    """Derivations of a batch, counts of all rules (including other batches'), and expected rule uses of each pair."""
 
     derivations: State
     table: CountTable
@@ -106,10 +104,9 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _groups(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Group rules by size and count. Returns size, count and number of rules by group, ascending by size, then
-    descending by count.
+    """Return sizes, counts and numbers of rules of each group with equal size and count.
 
-    `packed` uint64[n] and `counts` int64[n] have one item per rule; returns uint64[g], int64[g], int64[g].
+    Groups ascend by size, then descend by count. `packed` uint64[n] and `counts` int64[n] have one item per rule.
     """
     # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs.
     small = counts < _MAX_BESIDE_SIZE
@@ -133,8 +130,8 @@ def log_likelihood(table: CountTable, model: Model) -> float:
     """Return the log probability of all rule tokens, ln P.
 
     The Dirichlet process has a closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor process with
-    estimated tables depends on the order of customers. This function orders the rules of each length by descending
-    count, with the customers of a rule in sequence, so the value depends only on the counts, not on row positions.
+    estimated tables depends on the order of customers; here the rules of each length are in descending order of count,
+    one after the other, so the value depends only on the counts, not on row positions.
     """
     live = table.rows[np.flatnonzero(table.tags)]
     counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]

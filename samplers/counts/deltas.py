@@ -1,7 +1,7 @@
 """Rule-count deltas of derivations, with the symbols of each rule, for transfer to and from a store.
 
-Each occurrence of a rule is compared with the stored symbols, so that a key collision is detected and two rules are
-never merged. Equal added and removed trees of a pair are combined before counting.
+Each rule use is compared with the stored symbols, so that a key collision is detected and never merges two rules. Equal
+added and removed trees of a pair are combined before counting.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees with one common change of their rules' count, sampled count, and error variance of the sampled count."""
+    """Trees whose rules change by the same count, sampled count, and error variance of the sampled count."""
 
     trees: Trees
     count: int
@@ -41,9 +41,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """Trees with a change each, int64[m], of their rules' count, sampled count, and error variance of the sampled
-    count.
-    """
+    """Trees with changes int64[m] of their rules' count, sampled count, and error variance of the sampled count."""
 
     trees: Trees
     counts: NDArray[np.int64]
@@ -116,7 +114,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 def source_symbols(v, view, words, symbols, position, space):
     """Write the source side of the rule at v and number its nonterminals in `space.numbers`.
 
-    `space` is a `CountingSpace`. Returns the position after the symbols and the number of nonterminals.
+    Returns the position after the symbols and the number of nonterminals.
     """
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
@@ -164,7 +162,7 @@ def source_symbols(v, view, words, symbols, position, space):
 def target_symbols(v, view, words, symbols, position, space):
     """Write the target side of the rule at v after `source_symbols`. Returns the position after it.
 
-    Tails are ordered by target start, then in source order. A node without target words has no target side.
+    Tails are ordered by target start, then source order. A node without target words has no target side.
     """
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
@@ -287,7 +285,7 @@ def _counting_space(batch: Batch) -> CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Add the weights of the rule at v, whose summary must be valid, to its entry. Returns False on a key collision."""
+    """Add the weights of the rule at v, whose summary must be valid. Returns False on a key collision."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
@@ -332,7 +330,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
 
 @njit
 def _enter_pair(deltas, batch, state, pair, weights, space):
-    """Add the rules of one pair's derivation. Returns False on a key collision."""
+    """Add the rules of a pair. Returns False on a key collision."""
     view = view_pair(batch, state, pair)
     depth = begin_walk(view, space.walk)
     while True:
@@ -345,7 +343,6 @@ def _enter_pair(deltas, batch, state, pair, weights, space):
 
 @njit
 def _add_pairs(deltas, batch, state, pairs, weights, space):
-    """Add the rules of the derivations of `pairs`. Returns False on a key collision."""
     k = 0
     while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], weights, space):
         k += 1
@@ -357,7 +354,7 @@ FITS, COLLIDES, MISFITS = 0, 1, 2
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Add the rules of trees first..last. Returns (FITS, -1), or the kind of failure and its pair."""
+    """Add the rules of trees first..last. Returns (FITS, -1), or the failure and its pair."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
@@ -372,7 +369,7 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
 
 @njit
 def _room_of(batch, pairs, longest):
-    """Return upper bounds on the numbers of rules and symbols in the derivations of `pairs`."""
+    """Return upper bounds on the numbers of rules and symbols in derivations."""
     rules = 0
     symbols = longest
     for pair in pairs:
@@ -445,8 +442,7 @@ def add_state(
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
     """Return the deltas with the weights of each tree added for each of its rule uses. Consumes `deltas`.
 
-    Raises `KeyCollisionError` if two different rules have the same key, and `DerivationError` if a tree does not match
-    its pair's forest.
+    Raises `KeyCollisionError`, or `DerivationError` if a tree does not match its pair's forest.
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
@@ -474,7 +470,7 @@ def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], wei
 
 @njit
 def _symbols_of(batch, fragments, first, last):
-    """Return an upper bound on the number of symbols in the rules of fragments first..last."""
+    """Return an upper bound on the symbols in the rules of fragments first..last."""
     symbols = 0
     for k in range(first, last):
         pair = fragments.pairs[k]
@@ -491,7 +487,7 @@ def _symbols_of(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the rules of fragments first..last. Returns (FITS, -1), or the kind of failure and its pair."""
+    """Add the rules of fragments first..last. Returns like `_add_trees`."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -506,9 +502,9 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas with each fragment's weight and variance added for its rule. Consumes `deltas`.
+    """Return the deltas with each fragment's weight and variance added for its rule.
 
-    Raises `DerivationError` if a fragment does not match its pair's forest; otherwise like `add_trees`.
+    Consumes `deltas`. Raises like `add_trees`.
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)

@@ -68,7 +68,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     """Build the kernel constants for rules of length up to `longest_rule` and vocabularies of these sizes.
 
     The base P0 = V_f^-|f| V_e^-|e| of the Dirichlet process is not normalized over rule sizes, as in the paper: a rule
-    without terminals has P0 = 1. Raises `ValueError` if a parameter is outside the model's domain.
+    without terminals has P0 = 1. Raises `ValueError` if a parameter is out of range.
     """
     if settings.kind not in MODELS:
         raise ValueError(f"model must be {' or '.join(MODELS)}, got {settings.kind!r}")
@@ -131,7 +131,6 @@ def more_tables(model, count):
 
 @njit_inline
 def _discounted(model, count):
-    """Return n - d n^d for n > 0."""
     return count - model.discount * np.float64(count) ** model.discount
 
 

@@ -20,11 +20,7 @@ from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule,
 
 
 class Occurrences(NamedTuple):
-    """Distinct rules of each pair.
-
-    `pairs` int64[n] is the index of the pair in its batch, `keys` uint64[n, 2] the rule's key, `uses` int64[n] the
-    number of uses in the pair.
-    """
+    """Distinct rules of each pair: `pairs` int64[n] indices in the batch, `keys` uint64[n, 2], and `uses` int64[n]."""
 
     pairs: NDArray[np.int64]
     keys: NDArray[np.uint64]
@@ -114,7 +110,7 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 @njit
 def _note_links(pair, bitext, first_link):
-    """Write the index of the first link of each source word of the pair to `first_link`."""
+    """Write the first link of each source word to `first_link`."""
     last = bitext.link_offset[pair + 1]
     k = bitext.link_offset[pair]
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
@@ -224,7 +220,7 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
     """Return the links inside the rule of each fragment, in order, like `rule_links`.
 
-    The deltas must contain all these rules. Raises `DerivationError` if a fragment does not match its pair's forest.
+    Raises `DerivationError` if a fragment does not match its pair's forest.
     """
     most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     found = _room(len(fragments.pairs), most)
@@ -236,7 +232,6 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 @njit
 def _same_links(of_rules, k, other):
-    """Return whether two uses have the same links."""
     start, first = of_rules.offset[k], of_rules.offset[other]
     size = of_rules.offset[k + 1] - start
     if of_rules.offset[other + 1] - first != size:
@@ -270,8 +265,8 @@ def uses_by_links(
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
     """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
 
-    Each item of `found` is a kind with its own column in the sums; `weights` has the weights int64[m] of its uses. Uses
-    whose sums are all 0 are dropped.
+    Each item of `found` is a kind with a column in the sums; `weights` has the weights int64[m] of its uses. Uses whose
+    sums are all 0 are dropped.
     """
     sizes = [len(of_rules.entries) for of_rules in found]
     together = RuleLinks(

@@ -1,9 +1,9 @@
 """Rule table: hash table of rule counts over all derivations, with 128-bit keys.
 
-The table uses open addressing over one array of 32-byte rows: key (two words), count, and packed rule size. A row never
-straddles a cache line. An array of one-byte tags, which stays in the processor's cache, answers most lookups of missing
-rules without reading a row. When a count falls to 0, the row is deleted and later rows of its probe sequence move up.
-Counts by length are integers, so they do not depend on the order of updates.
+Open addressing over 32-byte rows: key (two words), count, and packed rule size. A row never straddles a cache line.
+One-byte tags, an array that stays in the processor's cache, answer most lookups of missing rules without reading a row.
+When a count falls to 0, the row is deleted and later rows of its probe sequence move up. Counts by length are integers,
+so they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -55,7 +55,6 @@ class CountTable(NamedTuple):
 
 @njit_inline
 def _is_row_of(rows, row, key):
-    """Return whether a row holds the key or is free."""
     high, low = key
     there_high, there_low = rows[row, KEY_HIGH], rows[row, KEY_LOW]
     return (there_low == low and there_high == high) or (there_low == _ZERO and there_high == _ZERO)
@@ -75,7 +74,7 @@ def key_tag(key_high):
 
 @njit_inline
 def _is_tagged_row_of(table, row, key):
-    """Return whether a row holds the key or is free. The tag alone rules out most other rows."""
+    """Return whether a row holds the key or is free; most other rows are excluded by the tag alone."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -99,7 +98,6 @@ def fetch(table, row):
 
 @njit_inline
 def _home_in(table, row):
-    """Return whether a row is taken, and the home position of its key."""
     return table.tags[row] != _NO_TAG, table.rows[row, KEY_LOW]
 
 
@@ -174,7 +172,6 @@ def _add_all(table, model, keys, counts, sizes):
 
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
-    """Return rows of zeros, aligned to a cache line."""
     # Rows are read in random order. numpy requests huge pages only for arrays that it does not zero itself.
     words = np.empty(4 * capacity + 8, np.uint64)
     words[:] = 0
@@ -196,7 +193,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 def with_room(table: CountTable, new_rules: int) -> CountTable:
     """Return the table if it has room for `new_rules` more rules, else a larger copy.
 
-    Counts do not depend on row positions, so results do not depend on when the table grows.
+    Row positions do not affect results, so neither does the moment of growth.
     """
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
@@ -215,7 +212,7 @@ def fill_table(
 ) -> CountTable:
     """Return the table with `counts` added.
 
-    Raises `ValueError` if a count falls below zero, a rule is longer than the table allows, or a key is (0, 0).
+    Raises `ValueError` for a negative count, a rule longer than the table allows, or the key (0, 0).
     """
     if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
         raise ValueError("a rule is longer than its pair can make it, or has no key: the counts are damaged")

@@ -1,7 +1,7 @@
 """Batch conversion of rules to text: rendering from rule-count deltas, comparison, and sorting.
 
-Phrase rules use the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Sorting rules by
-text stores rules that are looked up together next to each other.
+Phrase rules use the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Sorting by text
+stores rules that are looked up together next to each other.
 """
 
 from collections.abc import Sequence
@@ -206,7 +206,6 @@ def _precedes(texts, keys, a, b):
 
 @njit
 def _merge(texts, keys, rows, scratch, first, middle, last):
-    """Merge the sorted runs rows[first:middle] and rows[middle:last]."""
     for k in range(first, middle):
         scratch[k] = rows[k]
     ours, theirs, place = first, middle, first

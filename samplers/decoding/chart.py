@@ -1,6 +1,6 @@
 """Chart of a sentence as pools of records: items, edges, and scratch memory for filling cells.
 
-Decoding a sentence allocates no memory. If a pool is full, the caller enlarges all pools and restarts.
+Decoding allocates no memory: if a pool is full, the caller enlarges all pools and restarts.
 """
 
 from typing import NamedTuple
@@ -31,10 +31,13 @@ ITEM = np.dtype(
     ],
     align=True,
 )
-"""Chart item. `score`: score of its best derivation. `promised`: log10 probability of its open words (leading words
-that still need left context) without context. `rank`: `score` plus the weighted `promised`. `edges`, `best`: last and
-best edge. `state`: language-model state at its right end. `open`: number of open words. `closed`: 1 if no word can be
-added to the open ones."""
+"""Chart item.
+
+`score`: score of its best derivation. `promised`: log10 probability, without context, of its open words (leading words
+that still need left context). `rank`: `score` plus the weighted `promised`. `edges`, `best`: last and best edge.
+`state`: language-model state at its right end. `open`: number of open words. `closed`: 1 if no word can be added to the
+open ones.
+"""
 
 EDGE = np.dtype(
     [
@@ -48,17 +51,22 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""Hyperedge. `score`: score with the best derivations of its tails. `own`: score without the tails. `lm`: natural log
-probability of the words that it closes. `rule`: rule number, R + e for extra rule e of the sentence, or one of the
-three above. `tails`, `arity`: its range of the `tails` pool. `next`: the item's next edge."""
+"""Hyperedge.
+
+`score`: score with the best derivations of its tails. `own`: score without the tails. `lm`: natural log probability of
+the words that it closes. `rule`: rule number, R + e for extra rule e of the sentence, or a rule number above. `tails`,
+`arity`: its range of the `tails` pool. `next`: the item's next edge.
+"""
 
 CUBE = np.dtype(
     [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
     align=True,
 )
-"""Rules of one source side over tails in the same cells. `rule`: first rule's index into
-`WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the grammar, `rules` is 0, `rule` its
-rule number and `base` its estimated score."""
+"""Rules of one source side over tails in the same cells.
+
+`rule`: first rule's index into `WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the
+grammar, `rules` is 0, `rule` its number and `base` its estimated score.
+"""
 
 CANDIDATE = np.dtype(
     [
@@ -70,8 +78,11 @@ CANDIDATE = np.dtype(
     ],
     align=True,
 )
-"""Position in a cube. `apart`: sum of the separate estimates of its rule and items. `place`: index of its coordinates.
-`grown`: first axis along which it may still grow."""
+"""Position in a cube.
+
+`apart`: sum of the separate estimates of its rule and items. `place`: index of its coordinates. `grown`: first axis
+along which it may still grow.
+"""
 
 JOINED = np.dtype(
     [
@@ -89,7 +100,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""Candidate with its items joined; fields as in EDGE and ITEM. Its open words are in `opened`."""
+"""Candidate with its items joined; fields as in EDGE and ITEM, open words in `opened`."""
 
 MEMO = np.dtype(
     [
@@ -102,13 +113,17 @@ MEMO = np.dtype(
     ],
     align=True,
 )
-"""Cached language-model score of a word after a state (`NONE`: empty slot). `next`: next state. `length`: its length
-(`NONE`: not looked up). `open`: whether a longer state ends with it."""
+"""Cached language-model score of a word after a state (`NONE`: empty slot).
+
+`next`: next state. `length`: its length (`NONE`: not looked up). `open`: whether a longer state ends with it.
+"""
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side from the current start. `cells`: cells of its nonterminals. `next`: next match with the same
-end."""
+"""Match of a source side from the current start.
+
+`cells`: cells of its nonterminals. `next`: next match with the same end.
+"""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
@@ -124,7 +139,7 @@ class InputSentence(NamedTuple):
     """Sentence of n words to translate, with X extra rules of its own.
 
     `words` int32[n]: word numbers, UNKNOWN_SYMBOL for words that are not in the grammar. Extra rules translate single
-    positions: those of position p are `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]. `target` int32,
+    positions: position p has rules `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]. `target` int32,
     `target_start` int32[X+1]: their target words; numbers >= the grammar's vocabulary size are the sentence's own
     words. `passes` int32[X]: 1 if the rule passes a source word through. `lm_words` int32: language-model numbers of
     the sentence's own words.

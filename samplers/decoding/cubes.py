@@ -45,7 +45,7 @@ def lm_word(task, word):
 
 @njit_inline
 def _cached_score(task, chart, state, word):
-    """Return the memo slot with the language-model score of a word after a state. Fills the slot on a miss.
+    """Return the memo slot with the language-model score of a word after a state, filled on a miss.
 
     A sentence repeats the same queries, and the model's tables are much larger than the processor's caches.
     """
@@ -138,9 +138,11 @@ def _state_of(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Allowance per nonterminal (natural log) for words that fit their neighbors better than estimated. A candidate is
-joined as long as this gain could put it among the kept ones. MARGIN applies to a rule over the best items of its cells;
-NEAR_MARGIN to other candidates, whose predecessors show how the words fit."""
+"""Allowance per nonterminal (natural log) for words that fit their neighbors better than estimated.
+
+A candidate is joined if this gain could put it among the kept ones. MARGIN applies to a rule over the best items of its
+cells; NEAR_MARGIN to other candidates, whose predecessors show how the words fit.
+"""
 INHERITED = 0.75
 """Share of a joined candidate's gain over its estimate that its successors' estimates inherit."""
 
@@ -161,7 +163,7 @@ def _apart(task, chart, candidate):
 def _estimate(task, chart, candidate, gained):
     """Return the estimated rank of a candidate before its items are joined; `gained` is its predecessor's gain.
 
-    `grown` is 0 as long as all items are the best of their cells.
+    `grown` is 0 if all items are the best of their cells.
     """
     arity = chart.cubes[candidate.cube].arity
     margin = (MARGIN if candidate.grown == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
@@ -198,8 +200,8 @@ def _pop(chart):
 def _push(task, chart, cube, place, axis, gained):
     """Push a candidate of a cube, with coordinates at `place`, onto the heap by its estimate.
 
-    `gained` is its predecessor's gain from joining. If the kept candidates are at the pop limit and all better, the
-    candidate and its successors are pruned.
+    `gained` is its predecessor's gain from joining. If the kept candidates are at the pop limit and all better, prunes
+    the candidate and its successors.
     """
     taken = chart.taken
     number = taken[CANDIDATES]
@@ -227,7 +229,6 @@ def _push(task, chart, cube, place, axis, gained):
 
 @njit_inline
 def _is_worse(task, chart, promise):
-    """Return whether the pop limit is reached and `promise` does not beat the worst kept candidate."""
     return 0 < task.limits.pops <= chart.taken[KEPT] and promise <= chart.kept_ranks[0]
 
 
@@ -461,10 +462,7 @@ def _sort(chart, first, last):
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a new sentence.
-
-    Uses as few slots as the pop limit allows, so that they stay in the processor's caches.
-    """
+    """Reset the chart for a new sentence, with the fewest slots for the pop limit, so that they stay in the caches."""
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     slots = len(chart.slots)

@@ -14,9 +14,9 @@ from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST = 1 << 12
 SPAN = 20
-"""Default maximum of words that a grammar rule may span."""
+"""Default maximum number of words that a grammar rule may span."""
 POPS = 200
-"""Default maximum of pops of a cell."""
+"""Default maximum number of pops of a cell."""
 
 
 class Decoded(NamedTuple):
@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
 
 
 class SentenceDecoder:
-    """Grammar with weights and a language model. Several threads may decode at once."""
+    """Grammar with weights and a language model. Thread-safe."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class SentenceDecoder:
         limits: SearchLimits | None = None,
         beside: "SentenceDecoder | None" = None,
     ) -> None:
-        """Weigh the grammar; `weights` float64[F + 6] are those of the grammar's features, then of `COUNTED`.
+        """Weigh the grammar; `weights` float64[F + 6] are for the grammar's features, then for `COUNTED`.
 
-        `lm_words` int32[V]: language-model numbers of target words. `beside` is a decoder with the same language model;
-        the two share their chart memory.
+        `lm_words` int32[V]: language-model numbers of target words. `beside` is a decoder with the same language model,
+        which then shares its chart memory.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()

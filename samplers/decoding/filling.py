@@ -1,7 +1,7 @@
 """Chart filling: X over every span, S → X and S → S X from left to right, then the whole sentence.
 
-Source sides that match from a start are found by depth-first search of the trie over cells that are already filled
-[Hopkins & Langmead 2010].
+Source sides that match from a start are found by depth-first search of the trie over filled cells [Hopkins & Langmead
+2010].
 """
 
 import numpy as np
@@ -58,8 +58,8 @@ def _record(chart, node, end, arity):
 def match_from(task, chart, node, position, arity, end):
     """Record all matches that continue from a trie node at a position, up to `end`. Returns False if out of room.
 
-    The first `arity` cells of `path` belong to the nonterminals matched so far. All cells that begin at `position` or
-    later must be filled.
+    The first `arity` cells of `path` belong to the nonterminals matched so far. Cells from `position` on must be
+    filled.
     """
     grammar = task.grammar
     words = task.sentence.words

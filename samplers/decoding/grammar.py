@@ -1,8 +1,8 @@
 """Decoding grammar: a packed trie over source sides, with target sides, links, features and weights.
 
 All data are arrays, so a grammar file can be memory-mapped. Weights give each rule a score w · f, an estimate that adds
-the n-grams of its words, and a rank among the rules of its source side. The features of a derivation have a fixed
-order: the grammar's own features, then `COUNTED`.
+the n-grams of its words, and a rank among the rules of its source side. Features of a derivation are in this order: the
+grammar's own features, then `COUNTED`.
 """
 
 import math
@@ -27,9 +27,9 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class RuleColumns(NamedTuple):
     """R rules as columns, before packing.
 
-    `source` int32[s], `target` int32[t]: concatenated symbols of all sides, a word number or -k for nonterminal k;
-    nonterminals are numbered 1, 2, … in source order. `source_start`, `target_start` int64[R+1]. `links` uint16[l, 2]:
-    linked source and target positions within the sides, `link_start` int64[R+1]. `features` float64[R, F].
+    `source` int32[s], `target` int32[t]: concatenated symbols of all sides, a word number or -k for nonterminal k,
+    numbered from 1 in source order. `source_start`, `target_start` int64[R+1]. `links` uint16[l, 2]: linked source and
+    target positions within the sides, `link_start` int64[R+1]. `features` float64[R, F].
     """
 
     source: NDArray[np.int32]
@@ -85,7 +85,7 @@ class PackedGrammar(NamedTuple):
         return symbols
 
     def target_of(self, rule: int) -> list[int]:
-        """Return the symbols of a rule's target side, nonterminals as -1, -2, …"""
+        """Return the symbols of a rule's target side, nonterminals as -1, -2, …."""
         side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
         return side
 
@@ -113,7 +113,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return bool[R]: whether the decoder can use each rule (source side not empty and not a single nonterminal)."""
+    """Return bool[R]: whether the decoder can use each rule. Source sides must not be empty or a single nonterminal."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -124,17 +124,14 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
 def _taken(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
-    """Reorder ranges of an array. Returns the concatenated ranges and their starts."""
+    """Return concatenated ranges of an array in another order, and their starts."""
     sizes = np.diff(start)[order]
     begins = np.concatenate(([0], np.cumsum(sizes)))
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
-    """Pack the rules in `chosen` (bool[R]; default: all usable rules) into a grammar.
-
-    Raises `GrammarError` if a chosen rule is not usable.
-    """
+    """Pack the rules in `chosen` (bool[R]; default: all usable rules). Raises `GrammarError` for an unusable rule."""
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     if not usable[order].all():
@@ -206,8 +203,11 @@ def word_child(grammar, node, word):
 
 WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
 COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
-"""Features counted by the decoder: target words, grammar rules, uses of S → S X, source words passed through, natural
-log probability of the language model, target words that are unknown to it."""
+"""Features counted by the decoder.
+
+Target words, grammar rules, uses of S → S X, source words passed through, natural log probability of the language
+model, target words that are unknown to it.
+"""
 
 LN_10 = math.log(10.0)
 
@@ -265,7 +265,7 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Score and rank the rules under weights float64[F + 6], of the grammar's features, then of `COUNTED`."""
+    """Score and rank the rules under weights float64[F + 6] of the grammar's features, then of `COUNTED`."""
     own = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(

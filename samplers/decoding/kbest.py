@@ -1,8 +1,8 @@
 """Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3]; docs/model.md, section 10.
 
 An entry is a derivation of an item: an edge and an entry for each tail. The first entry of an item is its best
-derivation and has the item's number. Later entries are made on demand. The candidates are the item's other edges over
-first entries, and for each entry taken, its variants with the next entry for one tail.
+derivation and has the item's number. Later entries are made on demand. Candidates are the item's other edges over first
+entries, and for each entry taken, its variants with the next entry for one tail.
 """
 
 from typing import NamedTuple
@@ -33,9 +33,12 @@ ENTRY = np.dtype(
     ],
     align=True,
 )
-"""Derivation or candidate. `tails`: its range of tail entries. `grown`: first tail that may advance. `next`: the item's
-next entry. `child`, `sibling`: links of the item's pairing heap of candidates. For distinct translations, `said` is the
-hash Σ_j h(w_j) Bⁿ⁻ʲ of its n target words and `shift` is Bⁿ, modulo 2⁶⁴."""
+"""Derivation or candidate.
+
+`tails`: its range of tail entries. `grown`: first tail that may advance. `next`: the item's next entry. `child`,
+`sibling`: links of the item's pairing heap of candidates. For distinct translations, `said` is the hash Σ_j h(w_j) Bⁿ⁻ʲ
+of its n target words and `shift` is Bⁿ, modulo 2⁶⁴.
+"""
 
 SOURCE_ITEM = np.dtype(
     [
@@ -48,9 +51,12 @@ SOURCE_ITEM = np.dtype(
     ],
     align=True,
 )
-"""State of an item's list. `last`: last entry. `turn`: last candidate taken (differs from `last` if it was a
-duplicate). `heap`: best candidate. `cursor`: next tail of `turn` to advance. `opened`: 1 if the item's other edges have
-been added. `ended`: 1 if there are no more entries."""
+"""State of an item's list.
+
+`last`: last entry. `turn`: last candidate taken (differs from `last` if it was a duplicate). `heap`: best candidate.
+`cursor`: next tail of `turn` to advance. `opened`: 1 if the item's other edges have been added. `ended`: 1 if there are
+no more entries.
+"""
 
 ENTRIES, ENTRY_TAILS = 0, 1
 MAX_ENTRIES = 1 << 20
@@ -293,9 +299,8 @@ def extend(task, chart, lists, item):
 
 @njit
 def find_best(task, chart, lists, goal, wanted, found):
-    """Write up to `wanted` best derivations of the goal to `found` int32, best first.
-
-    Returns their number, and False if out of room.
+    """Write up to `wanted` best derivations of the goal to `found` int32. Returns their number, and False if out of
+    room.
     """
     begin_lists(task, chart, lists)
     number = 1
@@ -350,9 +355,12 @@ USE = np.dtype(
     ],
     align=True,
 )
-"""Use of a rule in a derivation. `rule`: rule number as in EDGE. `cell`: its cell. `parent`: the use that contains it
-(-1: none). `slot`: the nonterminal of `parent` that it fills, from 0. `first`, `last`: its half-open range of target
-words. `symbol`, `entry`: scratch of the tree walk."""
+"""Use of a rule in a derivation.
+
+`rule`: rule number as in EDGE. `cell`: its cell. `parent`: the use that contains it (-1 for the root). `slot`: the
+nonterminal of `parent` that it fills, from 0. `first`, `last`: its half-open range of target words. `symbol`, `entry`:
+scratch of the tree walk.
+"""
 
 
 class Outputs(NamedTuple):

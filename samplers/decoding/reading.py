@@ -1,7 +1,7 @@
 """Parser of rule tables: lines of bytes to columns of symbols, links and values.
 
-Words and feature names are numbered in order of appearance. The caller interprets each vocabulary symbol once, after
-reading. Then matching nonterminals of the two sides are numbered in source order.
+Words and feature names are numbered in order of appearance, and interpreted once by the caller. Then matching
+nonterminals of the two sides are numbered in source order.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,10 @@ from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading: no complete line remains; the columns are full; a vocabulary is full. Errors: too few fields; a
-value is not a number; a value has no name; a link is not a pair of numbers."""
+"""Outcomes of reading: no complete line remains; the columns are full; a vocabulary is full.
+
+Errors: too few fields; a value is not a number; a value has no name; a link is not a pair of numbers.
+"""
 
 AT, LINE = 0, 1
 """Indices into a cursor, int64[2]: byte offset, line number."""
@@ -32,7 +34,7 @@ class Layout(NamedTuple):
     """Field positions of a rule table, from 0 (-1: missing).
 
     `tabs`: fields are separated by tabs instead of bars. `named`: values have names. `labeled`: each side ends with a
-    nonterminal that is not part of it (the left-hand side in Moses tables).
+    left-hand side, as in Moses tables.
     """
 
     tabs: bool
@@ -58,8 +60,8 @@ class Vocabularies(NamedTuple):
 class RuleLines(NamedTuple):
     """Rules as read: sides and links as in `RuleColumns`, with symbols numbered by the vocabularies.
 
-    Each value is a triple: `value` float64, its rule `value_rule` int32, its name `value_name` int32 (its position in
-    the line if values have no names). `line` int64[R]: line number of each rule. `fields` int64[8, 2]: scratch memory.
+    Each value is a triple: `value` float64, its rule `value_rule` int32, its name `value_name` int32 (position in the
+    line if values have no names). `line` int64[R]: line number of each rule. `fields` int64[8, 2]: scratch memory.
     `taken` int64[5]: number of rules, source symbols, target symbols, links and values in use.
     """
 
@@ -92,10 +94,7 @@ class RuleLines(NamedTuple):
         target: NDArray[np.int32],
         features: NDArray[np.float64],
     ) -> RuleColumns:
-        """Return the rules as columns; `source`, `target` int32 map vocabulary numbers to symbols.
-
-        Nonterminals keep the numbers of the file.
-        """
+        """Return the rules with numbers from the file; `source`, `target` int32 map vocabulary numbers to symbols."""
         return RuleColumns(
             source[self.source[: self.taken[_SOURCE]]],
             self.source_start[: self.rules + 1],
@@ -166,7 +165,7 @@ def _divide(text, start, end, rules, tabs):
 
 @njit_inline
 def _token(text, at, end):
-    """Return start and end of the next token at or after `at`; both are `end` if there is no more token."""
+    """Return start and end of the next token at or after `at`; both are `end` after the last token."""
     while at < end and text[at] == _SPACE:
         at += 1
     start = at
@@ -198,7 +197,7 @@ def _side(text, field, vocabulary, size, symbols, taken, labeled):
 
 @njit_inline
 def _whole(text, start, end):
-    """Return the integer text[start:end], or -1 if it is not an integer or too large for a position."""
+    """Return the integer text[start:end], or -1 if it is invalid or too large for a position."""
     if start == end or end - start > 5:
         return np.int64(-1)
     value = np.int64(0)
@@ -366,10 +365,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Number nonterminals in source order. Returns the first rule with unmatched nonterminals, or -1.
-
-    `numbers` int32[64] is scratch memory.
-    """
+    """Assign numbers to nonterminals in source order. Returns the first rule with unmatched ones, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]
@@ -409,9 +405,9 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals; write the new link starts to `start` int64[R+1].
+    """Remove links of nonterminals; returns the first rule with a link outside its sides, or -1.
 
-    Returns the first rule with a link outside its sides, or -1.
+    Writes the new link starts to `start` int64[R+1].
     """
     taken = 0
     for rule in range(len(start) - 1):
@@ -430,7 +426,7 @@ def _keep_word_links(columns, start):
 
 
 def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
-    """Number nonterminals 1, 2, … in source order, and keep only the links of words. Changes the sides in place.
+    """Number nonterminals in source order from 1, and keep only the links of words. Changes the sides in place.
 
     In the input, matching nonterminals have the same number, or `NO_NUMBER_OF_ITS_OWN` and a link. Returns the rules,
     and the first rule whose nonterminals or links do not fit its sides, or -1.

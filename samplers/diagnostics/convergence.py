@@ -1,7 +1,6 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Functions take float64[S, C, N], quantities by chains by draws, with at least four draws per chain, and return
-float64[S], equal to
+Functions take float64[S, C, N] (quantities, chains, at least four draws per chain) and return float64[S], equal to
 arviz-stats. A verdict names the problem with the chains of a quantity.
 """
 
@@ -19,7 +18,7 @@ _OFFSET = 3 / 8
 
 @lru_cache(maxsize=8)
 def _normal_scores(size: int) -> NDArray[np.float64]:
-    """Return the standard normal quantile of each half rank k/2 of `size` draws, k = 0..2 size; float64[2 size + 1]."""
+    """Return standard normal quantiles of the half ranks k/2 of `size` draws, k = 0..2 size: float64[2 size + 1]."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
@@ -82,7 +81,7 @@ class Summary(NamedTuple):
 
 
 def split(draws: Draws) -> Draws:
-    """Split each chain into its first and last half. float64[S, 2C, N // 2]."""
+    """Split each chain into halves, float64[S, 2C, N // 2]."""
     half = draws.shape[2] // 2
     return np.concatenate((draws[:, :, :half], draws[:, :, -half:]), axis=1)
 
@@ -141,10 +140,7 @@ def effective_size(draws: Draws) -> Values:
 
 
 def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Return correlations until the sum of two adjacent ones is not positive, then 0, and the last lag used.
-
-    `correlation` float64[S, N]; results float64[S, N], int64[S].
-    """
+    """Return correlations until two adjacent ones sum to <= 0, then 0, float64[S, N]; the last lags used, int64[S]."""
     series, size = correlation.shape
     kept = np.zeros_like(correlation)
     kept[:, :2] = correlation[:, :2]
@@ -226,8 +222,7 @@ _STILL = 0.02
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
     """Return the verdict on each quantity of draws float64[S, C, N].
 
-    If R-hat is above 1.05, chains drift if their halves differ by more than the chains do; otherwise the chains
-    disagree.
+    If R-hat is above 1.05, the verdict is DRIFTING if the halves of chains differ more than the chains, else APART.
     """
     halves, wholes = _variances(draws)
     deviations = draws.std(axis=2)
@@ -253,7 +248,7 @@ def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the mean squared distance of halves' means from their chain's mean, and the variance of chains' means.
 
-    A difference that all chains' halves share is drift; a single chain has no others to disagree with.
+    A difference that all chains share between their halves is drift. A single chain cannot disagree with others.
     """
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)

@@ -23,8 +23,7 @@ class Overlap(NamedTuple):
     """Agreement of two grammars, each 0 to 1.
 
     Jaccard indices of all rules and of rules used at least twice in either grammar, and the sum over rules of the
-    smaller
-    share of uses.
+    smaller share of uses.
     """
 
     rules: float

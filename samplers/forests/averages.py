@@ -36,10 +36,12 @@ ENTRY = np.dtype(
         ("shared", np.uint32),
     ]
 )
-"""A rule with expected uses in a pair: hashes of both sides; uses since the entry was added and an upper bound on the
-uses before (`missed`); start and size of its fragment in the pair's bytes; root node of the fragment; `shared`, whether
-the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
-1)."""
+"""A rule with expected uses in a pair.
+
+Hashes of both sides; uses since the entry was added and an upper bound on the uses before (`missed`); start and size of
+its fragment in the pair's bytes; root node of the fragment; `shared`, whether the rule's total count was at least 2 in
+any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit 1).
+"""
 
 _OF_CHAIN = 0.9
 _UNCOUNTED, _SHARED_UNCOUNTED = 1024, 64
@@ -47,18 +49,20 @@ _UNCOUNTED, _SHARED_UNCOUNTED = 1024, 64
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""Slots per pair, and additional slots per rule that its derivation can have. An entry takes one slot for each
-`BYTES_PER_SLOT` bytes of its fragment."""
+"""Slots per pair, and additional slots per rule that its derivation can have.
+
+An entry takes one slot for each `BYTES_PER_SLOT` bytes of its fragment.
+"""
 
 
 class Averages(NamedTuple):
     """Expected uses of a batch of P pairs, in arrays of fixed size.
 
-    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
-    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8.
-    `sweeps` is the number of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of
-    nonterminals, including rules without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums
-    over sweeps in units of 1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
+    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries `entry[first[p] :
+    first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8. `sweeps` is the number
+    of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of nonterminals, including rules
+    without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums over sweeps in units of
+    1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
     """
 
     entry: NDArray[np.void]
@@ -92,7 +96,7 @@ NO_AVERAGES = Averages(
     np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE,
     np.zeros((0, CLASSES), np.int64), _NONE,
 )  # fmt: skip
-"""Averages of zero pairs, for chains that average nothing."""
+"""Averages of zero pairs, for chains without averages."""
 
 
 @njit
@@ -169,8 +173,8 @@ def expected_uses(uses, sweeps, shared):
 def error_variance(mean, sweeps, shared):
     """Return the squared error of expected uses in units of 1/`ONE_SQUARE`, rounded to nearest.
 
-    The chain's part falls with the 3/4th power of the number of sweeps, since chains mix slowly. Uses that are not
-    counted, above all those of shared rules in other pairs, are a part that remains. Both are measured: docs/model.md.
+    The chain's part falls with the 3/4th power of the number of sweeps, since chains mix slowly. A part remains for
+    uses that are not counted, mainly of shared rules in other pairs. Both are measured: docs/model.md.
     """
     root = np.sqrt(max(np.float64(sweeps), 1.0))
     of_chain = _OF_CHAIN * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / (root * np.sqrt(root))
@@ -192,7 +196,7 @@ def slots_of(size):
 
 @njit_inline
 def _most_uses(entry):
-    """Return the upper bound on the uses of an entry's rule, including uses before the entry was added."""
+    """Return the upper bound on the uses of an entry's rule, including earlier uses."""
     return np.int64(entry["uses"]) + np.int64(entry["missed"])
 
 
@@ -234,7 +238,6 @@ def _evict(averages, pair, entry):
 
 @njit
 def _compact(averages, pair):
-    """Compact the entries that are not evicted."""
     first = averages.first[pair]
     begin = BYTES_PER_SLOT * first
     kept = 0
@@ -283,9 +286,9 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses. If there is no room, evict the entries with the fewest uses.
+    """Add an entry for a rule with its first uses; `floor` bounds its earlier uses.
 
-    The floor bounds the earlier uses of the rule.
+    If there is no room, evicts the entries with the fewest uses.
     """
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
@@ -306,7 +309,7 @@ def add_missed_uses(averages, pair, uses):
 
 @njit
 def _halve(averages, pair):
-    """Halve the weight of all past sweeps. Lower bounds on uses are rounded down, upper bounds up."""
+    """Halve the weight of all past sweeps. Rounds lower bounds on uses down, upper bounds up."""
     averages.sweeps[pair] //= 2
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
     for k in range(CLASSES):

@@ -15,7 +15,7 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """Variables of a batch by node: `edge` uint16[N] the incoming edge, `cut` uint8[N] 1 at a rule boundary."""
+    """Variables of a batch by node: `edge` uint16[N] incoming edge, `cut` uint8[N] 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     """P pairs that are sampled together: forests, words and derived bounds.
 
     `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] are the hash map sizes of each
-    pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximal number of rules in each pair's
+    pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
     derivation. `most_nodes` to `most_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
     """
 
@@ -111,9 +111,9 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return a state with a uniformly random edge at each node [CFGŠ14 §5.4.2] and cuts by `start`.
+    """Return a state with a uniformly random edge at each node [CFGŠ14 §5.4.2] and cuts by `start`, one of `STARTS`.
 
-    Raises `ValueError` if `start` is not in `STARTS`.
+    Raises `ValueError` for an unknown start.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")

@@ -22,13 +22,12 @@ from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT
 
 LONGEST = 10
-"""Maximal words of a phrase on either side [Chiang 2007]."""
+"""Maximum words of a phrase on either side [Chiang 2007]."""
 _BYTES_PER_NODE = 3
 
 
 @njit_inline
 def _words(node, side):
-    """Return the number of words of a node on a side."""
     if side == 0:
         return np.int64(node["source_end"]) - np.int64(node["source_start"])
     return np.int64(node["target_end"]) - np.int64(node["target_start"])
@@ -106,8 +105,8 @@ def _compose(batch, state, nodes, below, work, ngrams, found):
             v = nodes[k]
             if not _is_short(v, view):
                 continue
-            # v itself (no nonterminal), then each node below v. All phrases begin and end with linked words, so each
-            # rule has words on both sides.
+            # Start with v itself (no nonterminal), then each node below. Phrases begin and end with linked words, so
+            # each rule has words on both sides.
             below[0] = v
             for j in range(1 + _below(v, view, work.stack, below[1:])):
                 x = below[j]
@@ -124,7 +123,7 @@ def _compose(batch, state, nodes, below, work, ngrams, found):
 class Compositions(NamedTuple):
     """m compositions: fragments, low word of each rule's key uint64[m], and expected occurrences float64[m].
 
-    Expected occurrences of the source side in a text are those of the `recurrence` module; 0 for up to `SHORT` symbols.
+    Expected occurrences of the source side in a text are from the `recurrence` module; 0 for up to `SHORT` symbols.
     """
 
     fragments: Fragments
@@ -140,8 +139,8 @@ class Compositions(NamedTuple):
 def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each with weight `weight`.
 
-    Only phrases of up to `LONGEST` words with a free cut have compositions. A rule has up to `HIERO_MAX_SOURCE_SYMBOLS`
-    source symbols. `ngrams` are the n-gram counts of the text of the pairs.
+    Phrases have up to `LONGEST` words and a free cut, rules up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams`
+    are the n-gram counts of the text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _room_of(batch, state, work)

@@ -23,7 +23,7 @@ _MAX_BITS = 56
 class Trees(NamedTuple):
     """m encoded trees: tree k belongs to pair `pairs[k]` and is `content[starts[k] : ends[k]]`.
 
-    `pairs`, `starts` and `ends` int64[m]; `pairs` is ascending.
+    All arrays but `content` are int64[m]; `pairs` is ascending.
     """
 
     content: NDArray[np.uint8]
@@ -53,7 +53,7 @@ def put_number(buffer, position, value):
 def get_number(buffer, position, end):
     """Return the varint at `position` and the position after it.
 
-    Returns (-1, position) if the bytes are truncated or not the shortest form of a number, which `put_number` writes.
+    Returns (-1, position) if the bytes are truncated, or longer than `put_number` would write.
     """
     value = 0
     shift = 0
@@ -69,9 +69,9 @@ def get_number(buffer, position, end):
 
 @njit_inline
 def is_variable(value, node):
-    """Return whether a number encodes values that the variables of a node can have: 2·edge + cut.
+    """Return whether 2·edge + cut is a value that the variables of a node can have.
 
-    The cut is 1 where it is not free, at the root above all: samplers look for the head of a rule up to a cut node.
+    The cut is 1 where it is not free, including the root: samplers look for the head of a rule up to a cut node.
     """
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
@@ -104,7 +104,7 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 @njit
 def _decode_states(forests, offsets, buffer, edge, cut, wrong):
-    """Decode all variables, and mark the pairs whose bytes do not match their forest in `wrong`."""
+    """Decode all variables, and mark pairs whose bytes do not match their forest in `wrong`."""
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
         end = offsets[pair + 1]
@@ -124,7 +124,7 @@ def _decode_states(forests, offsets, buffer, edge, cut, wrong):
 def decode_tree(view, content, first, last, stack):
     """Decode a tree from bytes first..last into the pair's variables. Returns whether it matches the forest.
 
-    `stack` has room for at least one number more than the pair has nodes. Variables outside the tree do not change.
+    `stack` must exceed the pair's number of nodes. Variables outside the tree do not change.
     """
     position = first
     stack[0] = len(view.node) - 1
@@ -168,7 +168,7 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
 
 
 def misfit(part: str, how: str, wrong: NDArray[np.bool_]) -> DerivationError:
-    """Return the error for the pairs whose `part` is wrong, bool[P]; the message names the first of them."""
+    """Return the error for the pairs whose `part` is wrong, bool[P]. The message names the first one."""
     pairs = np.flatnonzero(wrong).tolist()
     return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {how}", pairs, f"its {part} {how}")
 

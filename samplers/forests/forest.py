@@ -1,8 +1,8 @@
 """Forests: all derivations of each pair of a batch, as flat arrays, and views of one pair for the kernels.
 
 A forest is a hypergraph. Its nodes have spans on a source and a target text; each hyperedge leads from tails to a head
-(docs/model.md, section 1). Phrase forests [CFGŠ14 §3], treebank trees (one edge per node), parse forests and ITG charts
-are all instances.
+(docs/model.md, section 1). Instances: phrase forests [CFGŠ14 §3], treebank trees (one edge per node), parse forests and
+ITG charts.
 """
 
 from collections.abc import Sequence
@@ -50,10 +50,13 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""A node: half-open word spans on both sides; label of a tree node (rules write it in brackets), 0 for phrases; level,
-the number of edges in any derivation of the node (Lemma 3 of [CFGŠ14]; the maximum if derivations differ, as in parse
-forests); number of incoming edges; number of tails per edge, padded; offset of its tails among the pair's tails; 1 if
-its cut is variable (0 at the root and if a span exceeds the limit)."""
+"""A node.
+
+Half-open word spans on both sides; label of a tree node (in rules' brackets), 0 for phrases; level, the number of edges
+in any derivation of the node (Lemma 3 of [CFGŠ14]; the maximum if derivations differ, as in parse forests); number of
+incoming edges; number of tails per edge, padded; offset of its tails among the pair's tails; 1 if its cut is variable
+(0 at the root and if a span exceeds the limit).
+"""
 
 
 class Forests(NamedTuple):
@@ -96,8 +99,8 @@ def _fill(array, size, value):
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
     """Write the forests of pairs first..last. Returns the first pair that does not fit in the arrays, or `last`.
 
-    `taken` int64[2] counts the nodes and tails already written to `forests`. Returns -1 - pair if a pair has too many
-    nodes. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
+    Returns -1 - pair if a pair has too many nodes. `taken` int64[2] counts the nodes and tails written to `forests`.
+    `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
 
     Source spans are visited from right to left and, at each start, from short to long, so that every phrase inside a
     span is found before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are renumbered consecutively.
@@ -243,7 +246,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
 
 
 def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
-    """Return the forests with capacity for this many nodes and tails; keeps the content."""
+    """Return the forests, content unchanged, with capacity for this many nodes and tails."""
     node, tail = forests.node, forests.tails
     if nodes > len(node):
         node = np.empty(max(nodes, 2 * len(node)), NODE)
@@ -257,9 +260,9 @@ def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
 def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
 
-    Unaligned words belong to the lowest covering node of each derivation, as the spans imply. Nodes wider than
-    `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` if a pair has more than
-    65,535 phrases (a monotone pair of 361 words).
+    Unaligned words belong to the lowest covering node of each derivation. Nodes wider than `span_limit` words on either
+    side (0: no limit) are always cut. Raises `ForestTooLargeError` if a pair has more than 65,535 phrases (a monotone
+    pair of 361 words).
     """
     pairs = len(bitext.source_offset) - 1
     links = len(bitext.link_source)
@@ -283,7 +286,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
             )
         if pair == pairs:
             break
-        # Upper bounds for this pair: one phrase per span, and two tails per split of each span.
+        # Upper bounds: one phrase per span, and two tails per split of each span.
         words = int(source_words[pair])
         spans = words * (words + 1) // 2
         forests = _with_room(forests, int(taken[0]) + max(1, spans), int(taken[1]) + spans * (words + 2))

@@ -55,11 +55,14 @@ SUMMARY = np.dtype(
     ],
     align=True,
 )
-"""Cached data of a node: the summary of its fragment (hashes of both sides, sum of base^position over the target
-nonterminals, numbers of symbols, terminals, nonterminals and adjacent nonterminal pairs on the source side, and whether
-the source side begins and ends with a nonterminal) and its epoch; the epoch and local number of the rule at the node;
-the parent in the current tree; the epoch, start and size of the list of the rules in the node's derivation, and the
-number of joint values of that derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`."""
+"""Cached data of a node.
+
+The summary of its fragment (hashes of both sides, sum of base^position over the target nonterminals, numbers of
+symbols, terminals, nonterminals and adjacent nonterminal pairs on the source side, and whether the source side begins
+and ends with a nonterminal) and its epoch; the epoch and local number of the rule at the node; the parent in the
+current tree; the epoch, start and size of the list of the rules in the node's derivation, and the number of joint
+values of that derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`.
+"""
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -137,8 +140,8 @@ def _and_words(value, running, start, end, powers):
 def compose(v, view, summary, powers, scratch):
     """Write the summary of v under its current edge to `summary[v]`. Summaries of uncut tails must be valid.
 
-    `summary` is from `make_summaries`; `scratch` int64[2, n] has one item per tail in each row. The code avoids
-    branches because they would be unpredictable.
+    `summary` is from `make_summaries`; `scratch` int64[2, n] has one item per tail in each row. Branches would be
+    unpredictable, so the code avoids them.
     """
     node = view.node
     tails = view.tails
@@ -256,14 +259,14 @@ def summary_key(summary, v, key_mask):
 
 @njit_inline
 def summary_scope(summary, v):
-    """Return the scope of the rule in row v."""
+    """Return the scope of the rule."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
 def summary_size(summary, v):
-    """Return the size of the rule in row v, packed into one word."""
+    """Return the packed size of the rule."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
     return pack_size(

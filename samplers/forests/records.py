@@ -3,7 +3,7 @@
 A record consists of LEB128 varints: the number of sweeps, the floor (upper bound on the uses of a rule without an
 entry) and the total uses by number of nonterminals; then the entries in order. An entry is the root node of the
 fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the size of the fragment in
-bytes, and these bytes. The record of a pair without averaged sweeps is empty.
+bytes, and these bytes. A pair without averaged sweeps has an empty record.
 """
 
 from typing import NamedTuple
@@ -35,9 +35,9 @@ from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
-"""Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
+"""Maximum of `uses` and `missed`, and of a fragment's size in bytes, in an entry."""
 _ENTRY_BYTES = 16
-"""Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
+"""Maximum bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
 
 
 class Fragments(NamedTuple):
@@ -80,9 +80,7 @@ def _after_totals(content, position, last):
 
 @njit
 def _next(content, position, last):
-    """Return root, (uses, missed), shared (two bits), fragment start and fragment end of the entry at `position`; end
-    -1 if truncated.
-    """
+    """Return root, (uses, missed), `shared`, fragment start and end of the entry at `position`; end -1 if truncated."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
@@ -155,9 +153,9 @@ def list_fragments(records: Blobs) -> Fragments:
 
 
 def left_out(records: Blobs) -> NDArray[np.int64]:
-    """Return the expected uses of the rules that `list_fragments` omits, by number of nonterminals.
+    """Return the expected uses that `list_fragments` omits by number of nonterminals, int64[CLASSES] in 1/`ONE_USE`.
 
-    int64[CLASSES] in units of 1/`ONE_USE`. Raises like `list_fragments`.
+    Raises like `list_fragments`.
     """
     return _read_fragments(records)[1]
 
@@ -276,9 +274,9 @@ def _begin_record(view, content, first, last, left):
 
 @njit
 def _next_fitting(view, content, position, last, left, stack):
-    """Return the entry at `position` as `_next` does, decoded into the variables; end -1 if it does not fit.
+    """Return the entry at `position` like `_next`, decoded into the variables; end -1 if it does not fit.
 
-    Its uses are taken off `left`: the total of a class includes the uses of its entries.
+    Subtracts its uses from `left`: the total of a class includes the uses of its entries.
     """
     root, sums, shared, start, end = _next(content, position, last)
     if end < 0 or sums[0] > _MAX_STORED or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
@@ -293,7 +291,7 @@ def _next_fitting(view, content, position, last, left, stack):
 
 @njit
 def _check(batch, state, slots, records, left, stack, wrong):
-    """Mark the pairs whose records do not match their forest, or have no room in their slots, in `wrong`."""
+    """Mark pairs whose records do not match their forest, or do not fit in their slots, in `wrong`."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -311,7 +309,7 @@ def _check(batch, state, slots, records, left, stack, wrong):
 
 @njit
 def _read(averages, batch, state, records, left, stack, work, wrong):
-    """Fill the averages from the records, and mark the pairs as `_check` does."""
+    """Fill the averages from the records, and mark pairs like `_check`."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -335,7 +333,7 @@ def _read(averages, batch, state, records, left, stack, work, wrong):
 
 
 def check_records(batch: Batch, records: Blobs) -> None:
-    """Raise `DerivationError` if bytes are not the record of their pair, as `write_averages` writes it."""
+    """Raise `DerivationError` if bytes differ from the record that `write_averages` would write."""
     wrong = np.zeros(batch.size, np.bool_)
     left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
     _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, left, stack, wrong)

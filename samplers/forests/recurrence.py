@@ -20,11 +20,11 @@ from hierogram.samplers.grammar.rules import unescape_terminal
 ORDER = 3
 """Length of the longest n-grams in words."""
 _UNSEEN = 0.5
-"""Pseudo-count that is added to the other occurrences of each word."""
+"""Pseudo-count added to the other occurrences of each word."""
 _MIN_WORDS = 100_000
-"""Minimal text size in words for expected occurrences, so that small stores do not omit too many rules."""
+"""Minimum text size in words for expected occurrences, so that small stores do not omit too many rules."""
 _MIN_PLACES, _MAX_PLACES = 1 << 12, 1 << 24
-"""Sizes of the table: the first one, and the one from which n-grams that were met once are dropped if it is full."""
+"""First size of the table, and the size from which n-grams seen once are dropped if it is full."""
 _PLACES_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
@@ -35,8 +35,8 @@ _END = "\n"
 class Ngrams(NamedTuple):
     """Counts of the n-grams in a text of `words` words: a hash table of `keys` uint64[places] and `counts` uint32.
 
-    A key is the 64-bit hash of an n-gram, 0 if the place is free; `taken` places are not. Expected occurrences refer to
-    a text of `text_words` words: `words`, but not less than a minimum.
+    A key is the 64-bit hash of an n-gram, 0 for a free place; `taken` places are used. Expected occurrences refer to a
+    text of `text_words` words: `words`, but at least a minimum.
     """
 
     keys: NDArray[np.uint64]
@@ -58,13 +58,11 @@ def _place_of(key, keys):
 
 @njit_inline
 def _key_of(running, start, end):
-    """Return the key of the n-gram of words start..end."""
     return max(running[end] - running[start] * _POWERS[end - start], np.uint64(1))
 
 
 @njit_inline
 def _times(running, start, end, ngrams):
-    """Return the count of the n-gram of words start..end."""
     return np.float64(ngrams.counts[_place_of(_key_of(running, start, end), ngrams.keys)])
 
 
@@ -85,7 +83,7 @@ def _count(offset, running, keys, counts):
 
 @njit
 def _move(keys, counts, least, new_keys, new_counts):
-    """Put the n-grams with counts of `least` and more into an empty table. Returns their number."""
+    """Insert the n-grams with counts of at least `least` into an empty table. Returns their number."""
     moved = 0
     for k in range(len(keys)):
         if keys[k] != np.uint64(0) and counts[k] >= least:
@@ -127,8 +125,8 @@ def empty_ngrams() -> Ngrams:
 def _with_room(ngrams: Ngrams, more: int) -> Ngrams:
     """Return the counts in a table with room for `more` n-grams.
 
-    If that takes more than `_MAX_PLACES`, n-grams that were met once are dropped: their counts matter only if they are
-    met again, and are too small by one then.
+    Beyond `_MAX_PLACES`, n-grams seen once are dropped: their counts matter only if they recur, and are then too small
+    by one.
     """
     places = len(ngrams.keys)
     if _PLACES_PER_NGRAM * (ngrams.taken + more) <= places:
@@ -155,14 +153,14 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
     """Return the expected occurrences of each source side in a text of `text_words` words, float64[m].
 
-    `sides` are in rule notation; `salt` is the salt of the word hashes. The word runs of a side, separated by
-    nonterminals, are assumed to be independent.
+    `sides` are in rule notation; `salt` is the salt of the word hashes. Word runs of a side, separated by nonterminals,
+    are assumed to be independent.
     """
     sides = list(sides)
     numbers = numbering()
     end = numbers[_END]
-    # Number all sides in one pass, so that each distinct symbol is parsed once. The end of a side separates runs as a
-    # nonterminal does.
+    # Number all sides in one pass, so that each distinct symbol is parsed once. The end of a side separates runs like a
+    # nonterminal.
     symbols = np.array([numbers[symbol] for symbol in f" {_END} ".join(sides).split(" ")], np.int64)
     spelled = [None if symbol == _END else unescape_terminal(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]

@@ -1,10 +1,10 @@
 """Walk over the rules of a derivation, from the root down in a fixed order.
 
-depth = begin_walk(view, work)
-while True:
-    v, depth = next_rule(view, work, depth)
-    if v < 0:
-        break
+    depth = begin_walk(view, work)
+    while True:
+        v, depth = next_rule(view, work, depth)
+        if v < 0:
+            break
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ REGISTERS = np.dtype([("epoch", np.int64)])
 
 
 class WalkSpace(NamedTuple):
-    """Scratch memory for walks over derivations of up to n nodes; a walk allocates nothing else.
+    """Scratch memory for walks over derivations of up to n nodes.
 
     `summary` SUMMARY[n+1] by node; `stack`, `walk`, `pending` int32[n+1]; `powers` uint64 powers of the hash base;
     `scratch` int64[2, n+1]; `registers` REGISTERS[1].

@@ -69,10 +69,10 @@ class _Reader:
         self.opened[-1].label = label
         if label == _EXPANSION:
             if len(self.opened) < 2:
-                raise self.fail("an expansion (| …) outside of a node", offset)
+                raise self.fail("an expansion (| …) outside a node", offset)
             node = self.opened[-2]
             if node.label == _EXPANSION or node.tails or self.place != node.start:
-                raise self.fail("an expansion (| …) beside other children", offset)
+                raise self.fail("an expansion (| …) beside other child nodes", offset)
 
     def word(self, word: str, offset: int) -> None:
         self.no_expansions(offset)
@@ -80,19 +80,19 @@ class _Reader:
             self.words.append(word)
         elif self.words[self.place] != word:
             raise self.fail(
-                f"the word {word!r} is in the place of {self.words[self.place]!r} in another expansion", offset
+                f"expected the word {self.words[self.place]!r} as in another expansion, got {word!r}", offset
             )
         self.place += 1
 
     def no_expansions(self, offset: int) -> None:
         if self.opened[-1].edges:
-            raise self.fail("children beside an expansion (| …)", offset)
+            raise self.fail("child nodes beside an expansion (| …)", offset)
 
     def refer(self, name: str, start: int, offset: int) -> None:
         if name not in self.named:
-            raise self.fail(f"the node #{name} is not defined yet", offset)
+            raise self.fail(f"node #{name} must be defined before it is used", offset)
         if not self.opened:
-            raise self.fail("a reference instead of a tree", offset)
+            raise self.fail("expected a tree, got a reference", offset)
         number = self.named[name]
         if self.nodes[number].start != start:
             raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
@@ -123,7 +123,7 @@ class _Reader:
             self.no_expansions(offset)
 
     def add_expansion(self, tails: list[int], offset: int) -> None:
-        """Add an expansion to the innermost open node. It must cover the same words as the node's other expansions."""
+        """Add an expansion to the innermost open node, whose other expansions must cover the same words."""
         node = self.opened[-1]
         if self.place == node.start:
             raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
@@ -155,11 +155,11 @@ def read_parse(text: str) -> Parse:
             label_due = False
         elif bracket == "(" or name is not None:
             if reader.nodes and not reader.opened:
-                raise reader.fail("a second tree", offset)
+                raise reader.fail("expected one tree, got a second one", offset)
             reader.opened.append(_Open("", reader.place, name))
             label_due = True
         elif not reader.opened:
-            raise reader.fail("text outside of the brackets" if token else "an unmatched closing bracket", offset)
+            raise reader.fail("text outside the brackets" if token else "an unmatched closing bracket", offset)
         elif bracket == ")":
             reader.close(offset)
         else:
@@ -172,10 +172,7 @@ def read_parse(text: str) -> Parse:
 
 
 def write_parse(parse: Parse) -> str:
-    """Write a tree or packed forest in bracket notation.
-
-    `read_parse` returns the same forest, with nodes in the order of their closing brackets.
-    """
+    """Write a tree or packed forest in bracket notation, from which `read_parse` returns the same forest."""
     uses = [0] * len(parse.nodes)
     for node in parse.nodes:
         for edge in node.edges:
@@ -183,7 +180,7 @@ def write_parse(parse: Parse) -> str:
                 uses[tail] += 1
     names: dict[int, int] = {}
     pieces: list[str] = []
-    # Stack of pending output: texts, nodes, and nodes (as ~number) that get their name when closed.
+    # Stack of pending output: strings, nodes, and nodes (as ~number) that are named when closed.
     waiting: list[str | int] = [len(parse.nodes) - 1]
     opened: list[int] = []
     while waiting:
@@ -207,7 +204,7 @@ def write_parse(parse: Parse) -> str:
 
 
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
-    """Return the output after a node's label: texts and numbers of child nodes."""
+    """Return the output after a node's label: strings and child node numbers."""
     items: list[str | int] = []
     for edge in node.edges:
         if len(node.edges) > 1:
@@ -238,9 +235,8 @@ def check_size(parse: Parse) -> None:
 def pack(parses: Sequence[Parse]) -> Parse:
     """Pack several trees of one sentence (an n-best list) into a forest.
 
-    Nodes with the same label, span and height above the lowest node of that span are merged, so the forest contains the
-    given trees and all combinations of their parts. Raises `BracketError` if the trees have different sentences or root
-    labels.
+    Merges nodes with the same label, span and height above the lowest node of that span. The forest contains the given
+    trees and all combinations of their parts. Raises `BracketError` if the sentences or root labels differ.
     """
     if not parses:
         raise BracketError("no trees to pack")

@@ -29,7 +29,7 @@ def join_blobs(blobs: Sequence[bytes]) -> Blobs:
     """Join byte strings into a column."""
     offsets = np.zeros(len(blobs) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, blobs), np.int64, len(blobs)), out=offsets[1:])
-    # Copy, because read-only arrays would need a second compilation of the kernels.
+    # Copy, because kernels would be compiled a second time for read-only arrays.
     return Blobs(np.frombuffer(b"".join(blobs), np.uint8).copy(), offsets)
 
 
@@ -51,10 +51,10 @@ def empty_blobs(size: int) -> Blobs:
 
 
 class Texts(NamedTuple):
-    """Column of n texts without line feeds, stored as UTF-8, each followed by a line feed.
+    """Column of n texts without line feeds, as UTF-8.
 
-    Text i with its line feed is `content[offsets[i] : offsets[i + 1]]`; `content` uint8[offsets[-1]], `offsets`
-    int64[n + 1].
+    Text i with its line feed is `content[offsets[i] : offsets[i + 1]]`; `content` uint8[offsets[-1]], `offsets` int64[n
+    + 1].
     """
 
     content: NDArray[np.uint8]
@@ -70,7 +70,7 @@ class Texts(NamedTuple):
         return self.content.tobytes().decode().split("\n")[:-1]
 
     def at(self, numbers: NDArray[np.int64]) -> list[str]:
-        """Return the texts with these numbers. Decodes all texts from the first to the last number."""
+        """Return the texts with these numbers. Decodes the range from the smallest to the largest number."""
         if not len(numbers):
             return []
         first, last = int(numbers.min()), int(numbers.max()) + 1

@@ -1,4 +1,4 @@
-"""Hashes of words and keys of rules, computed from text: the Python equivalent of the kernels' incremental hashes.
+"""Hashes of words and keys of rules, computed from text like the kernels' incremental hashes.
 
 A word's hash depends only on its spelling and the store's salt, so stores with the same salt have the same keys on
 every machine. Rules of two lists are matched by their keys.
@@ -24,8 +24,11 @@ TARGET_STEP = np.uint64(0xA0761D6478BD642F)
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""Step between labels: a fragment's expansion of label l is enclosed in the hashes OPEN + l * LABEL and CLOSE, and the
-hash of a frontier nonterminal is increased by l * LABEL."""
+"""Step between labels.
+
+A fragment's expansion of label l is enclosed in the hashes OPEN + l * LABEL and CLOSE; the hash of a frontier
+nonterminal is increased by l * LABEL.
+"""
 
 _WORD = (1 << 64) - 1
 
@@ -83,7 +86,7 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the hashes uint64[n] of sides without nonterminals.
 
-    `words` int64[n, L]: word numbers, padded with -1. `hashes` uint64: the hash of each word number.
+    `words` int64[n, L] are word numbers, padded with -1; `hashes` uint64 is indexed by word number.
     """
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
@@ -93,7 +96,7 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the keys uint64[n, 2] of rules without nonterminals, given the hashes of the sides (0 if empty)."""
+    """Return the keys uint64[n, 2] of rules without nonterminals, given the hashes of both sides (0 if empty)."""
     high = _mix_all(source)
     keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
@@ -124,7 +127,7 @@ def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])
-    # Keys are random, so two keys rarely differ only in their low halves. Sort by both halves only in that case.
+    # Keys are random, so two keys rarely differ only in their low halves. Sort by both halves only if some do.
     if not (begins | ~_begins(low[order])).all():
         order = np.lexsort((low, high))
         begins = _begins(high[order]) | _begins(low[order])
@@ -136,7 +139,6 @@ def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return a mask of the values that differ from their predecessor."""
     begins = np.ones(len(ordered), np.bool_)
     begins[1:] = ordered[1:] != ordered[:-1]
     return begins
@@ -148,7 +150,7 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
     of_theirs = firsts[len(ours) :]
     found = of_theirs < len(ours)
     if np.bincount(of_theirs[found]).max(initial=0) > 1:
-        # If a key occurs several times in theirs, only the first row matches.
+        # Only the first row of a repeated key in `theirs` matches.
         found &= first_rows_by_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)
     missing[of_theirs[found]] = False

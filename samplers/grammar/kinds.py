@@ -1,7 +1,4 @@
-"""Grammar kinds of a store: the notation of their rules and their capabilities.
-
-Code above the samplers depends only on this table.
-"""
+"""Grammar kinds of a store: rule notations and capabilities. Higher layers depend only on this table."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,7 +29,7 @@ PAIRS, PARSES = "sentence pairs", "trees"
 class WordPlace:
     """Side of a rule that contains words of the vocabulary of side `vocabulary`.
 
-    `word` returns the word of a symbol, or None if the symbol is not a word. Symbols are separated by one space.
+    `word` returns the word of a symbol, or None for other symbols. Symbols are separated by one space.
     """
 
     side: str
@@ -45,9 +42,9 @@ class Notation:
     """Grammar kind; `kind` is its name in `Settings.grammar`.
 
     `holds`: content of its stores, for messages (`a store of trees`). `takes`: their input, PAIRS or PARSES.
-    `pair_words`: sides of a stored pair whose texts are words. `rule_words`: sides of a rule that contain words.
-    `offers`: capabilities that exports and commands check. `linked`: whether a pair needs word links before it is
-    learned. `longest`: maximum words of a side in its samplers.
+    `pair_words`, `rule_words`: sides of a stored pair, and of a rule, that contain words. `offers`: capabilities that
+    exports and commands check. `linked`: whether a pair needs word links before it is learned. `longest`: maximum words
+    of a side.
     """
 
     kind: str
@@ -77,15 +74,12 @@ class Notation:
         return f"{self.one}s"
 
     def cannot(self, what: str) -> str:
-        """Return a message: `a store of trees cannot …`."""
+        """Return the message `a store of trees cannot …`."""
         return f"a store of {self.holds} cannot {what}"
 
 
 def fragment_word(piece: str) -> str | None:
-    """Return the word in a space-separated piece of a fragment, or None for a label.
-
-    Labels begin with a bracket. Closing brackets follow a word directly.
-    """
+    """Return the word in a space-separated piece of a fragment, or None for a label, which begins with a bracket."""
     return None if piece.startswith("(") else piece.rstrip(")")
 
 
@@ -107,7 +101,7 @@ NOTATIONS: dict[str, Notation] = {
         (WordPlace(TARGET, SOURCE, fragment_word),),
         frozenset({FRAGMENTS}),
     ),
-    # The rule of a word without a translation has an empty other side.
+    # A word without a translation has a rule with an empty other side.
     ITG: Notation(
         ITG,
         "ITG rules",
@@ -123,7 +117,7 @@ NOTATIONS: dict[str, Notation] = {
 
 
 def find_notation(kind: str) -> Notation:
-    """Return the kind with this name. Raises `UnknownKindError` if it does not exist."""
+    """Return the kind with this name. Raises `UnknownKindError`."""
     if kind not in NOTATIONS:
         raise UnknownKindError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
     return NOTATIONS[kind]

@@ -14,7 +14,7 @@ class KnownLinks(NamedTuple):
     forbidden: frozenset[Link] = frozenset()
 
     def kept(self, links: Iterable[Link]) -> list[Link]:
-        """Return the links plus the fixed links minus the forbidden links, sorted."""
+        """Return the links, plus the fixed and minus the forbidden ones, sorted."""
         return sorted((set(links) | self.fixed) - self.forbidden)
 
     def apart(self, links: Iterable[Link]) -> list[Link]:

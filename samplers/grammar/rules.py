@@ -1,8 +1,8 @@
 """Rules of a synchronous grammar: sides, scope, length and text notation.
 
-A side is a tuple of symbols. A terminal is a `str`; a nonterminal is an `int`, numbered from 1 in source order. The
-notation is the one of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, with escapes: a terminal that looks like a
-nonterminal or begins with a backslash gets a backslash prefix.
+A side is a tuple of symbols: terminals are `str`, nonterminals `int`, numbered from 1 in source order. The notation is
+that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`. A terminal that looks like a nonterminal or begins with a
+backslash is escaped by a backslash.
 """
 
 import re
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 SHORT = 3
-"""Source sides of up to this many symbols add little to their smaller rules."""
+"""Maximum length of source sides that add little to their smaller rules."""
 
 
 def nonterminal(number: int) -> str:
@@ -53,10 +53,7 @@ def render_side(side: Side) -> str:
 
 
 def parse_side(text: str) -> Side:
-    """Parse the text of a side; inverse of `render_side`.
-
-    Raises `RuleNotationError` if a symbol is empty.
-    """
+    """Parse the text of a side; inverse of `render_side`. Raises `RuleNotationError` if a symbol is empty."""
     if not text:
         return ()
     symbols: list[Symbol] = []
@@ -87,7 +84,7 @@ def side_scope(source: Side) -> int:
 class RuleUse:
     """Use of a rule in a derivation: sides in the store's notation and half-open spans of words.
 
-    `children` are the indices, within the derivation, of the uses that fill nonterminals 1, 2, ….
+    `children` are indices in the derivation: the uses that fill nonterminals 1, 2, ….
     """
 
     source: str

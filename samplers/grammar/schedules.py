@@ -37,7 +37,7 @@ class PairSchedule(Protocol):
 class Schedule:
     """Schedule of K = `sweeps_per_level` sweeps over level 1, K over levels 1 and 2, … up to `levels`, then every node.
 
-    With K = 0, every node is sampled from the first sweep.
+    K = 0 samples every node from the first sweep.
     """
 
     sweeps_per_level: int = 10
@@ -58,7 +58,7 @@ class Schedule:
         return NO_POWERS
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
-        """Highest level that each pair's sweep (numbered from 1) may change, int16."""
+        """Return the highest level that each pair's sweep (numbered from 1) may change, int16."""
         if self.sweeps_per_level < 1:
             return np.full(len(sweeps), EVERY_LEVEL, np.int16)
         stage = (np.asarray(sweeps) - 1) // self.sweeps_per_level + 1
@@ -74,9 +74,8 @@ class Annealing:
     """Annealing: the first `sweeps` sweeps sample from P^(1/T), with T linear from `start` to 1; then T = 1.
 
     A `start` below 1 favors likely values. Burn-in ends `burn_in_sweeps` sweeps later. Levels up to `levels` are added
-    in order, two per sweep, because one more word adds two levels to a phrase; then all other levels. With `levels` =
-    0, every level is sampled from the first sweep. `avoid_current`: whether draws avoid the current values of
-    variables.
+    in order, two per sweep, because one more word adds two levels to a phrase; then all other levels at once (from the
+    first sweep if `levels` is 0). `avoid_current`: whether draws avoid the current values of variables.
     """
 
     sweeps: int = 100
@@ -91,7 +90,7 @@ class Annealing:
         return self.sweeps + self.burn_in_sweeps
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
-        """Highest level that each pair's sweep (numbered from 1) may change, int16."""
+        """Return the highest level that each pair's sweep (numbered from 1) may change, int16."""
         level = 2 * np.asarray(sweeps) - 1
         return np.where(level > self.levels, EVERY_LEVEL, level).astype(np.int16)
 
@@ -112,14 +111,14 @@ class Annealing:
 _RISING_SWEEPS = 16
 _RISING_START = 0.85
 _LEVELS = 13
-"""Highest level of a phrase of seven words, the longest without a forced cut by default."""
+"""Highest level of a seven-word phrase, the longest without a forced cut by default."""
 
 
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
     """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps; see docs/performance.md.
 
     T rises from 0.85 to 1 over 16 sweeps, so pairs agree sooner on one of several rules of similar probability. Draws
-    avoid the current values, so fewer sweeps give the same precision.
+    avoid current values, which gives the same precision in fewer sweeps.
     """
     return Annealing(_RISING_SWEEPS, _RISING_START, burn_in_sweeps, avoid_current=True)
 

@@ -1,6 +1,6 @@
-"""Size of a rule packed into one uint64: its length, source terminals and target terminals, 16 bits each.
+"""Rule size packed into one uint64: length, source terminals and target terminals, 16 bits each.
 
-The functions take numbers or arrays. Kernels compile them.
+The functions take numbers or arrays, also in kernels.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _MASK = np.uint64(MOST)
 
 
 def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
-    """Return the size of a rule, uint64."""
+    """Return the packed size of a rule, uint64."""
     return (
         np.uint64(length)
         | (np.uint64(source_terminals) << _SOURCE_SHIFT)
@@ -27,15 +27,15 @@ def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
 
 
 def length_of(size: Any) -> Any:
-    """Return the length of a rule of this size, int64."""
+    """Return the length, int64."""
     return np.int64(size & _MASK)
 
 
 def source_terminals_of(size: Any) -> Any:
-    """Return the number of source terminals of a rule of this size, int64."""
+    """Return the number of source terminals, int64."""
     return np.int64((size >> _SOURCE_SHIFT) & _MASK)
 
 
 def target_terminals_of(size: Any) -> Any:
-    """Return the number of target terminals of a rule of this size, int64."""
+    """Return the number of target terminals, int64."""
     return np.int64((size >> _TARGET_SHIFT) & _MASK)

@@ -22,26 +22,17 @@ class Phrases(NamedTuple):
 
     longest² - 1 phrase pairs begin at each (source, target) position; the one of s source and t target words is at
     offset `place_in(longest, s, t)`.
-
-    Attributes
-    ----------
-    longest
-        Maximum phrase length in words.
-    types
-        int32[C (longest² - 1)]: type of each phrase pair, grouped by cell; -1 if the phrase would cross the end of
-        its
-        sentence. Types of phrase pairs follow those of word pairs.
-    sizes
-        int8[Q, 2]: source and target length of each of the Q phrase pair types.
-    first
-        int64[Q, 4]: one occurrence of each type: first source word, first target word (positions in the batch),
-        cell, and
-        distance between the cells of two adjacent source words.
     """
 
+    # Maximum phrase length in words.
     longest: int
+    # int32[C (longest² - 1)]: type of each phrase pair, grouped by cell; -1 if the phrase would cross the end of its
+    # sentence. Types of phrase pairs follow those of word pairs.
     types: NDArray[np.int32]
+    # int8[Q, 2]: source and target length of each of the Q phrase pair types.
     sizes: NDArray[np.int8]
+    # int64[Q, 4]: one occurrence of each type: first source word, first target word (positions in the batch), cell, and
+    # distance between the cells of two adjacent source words.
     first: NDArray[np.int64]
 
 
@@ -126,7 +117,7 @@ def _grown(keys, numbers, capacity):
 
 @njit_allocating
 def _number_types(source, source_offset, target, target_offset, types):
-    """Assign numbers to the co-occurring word pairs in the order of first occurrence; returns the two words of each."""
+    """Assign numbers to co-occurring word pairs in the order of first occurrence; returns the two words of each."""
     keys, numbers = np.zeros(_SMALLEST, np.uint64), np.zeros(_SMALLEST, np.int32)
     words = np.zeros((_SMALLEST, 2), np.int32)
     taken = at = 0
@@ -167,10 +158,7 @@ def phrase_type(batch, pair, i, x, height, width):
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Assign numbers to the phrases of one side, int64[N, longest], by first word and length.
-
-    -1 past the end of a sentence.
-    """
+    """Assign numbers to the phrases of one side by first word and length, int64[N, longest]; -1 past a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -221,7 +209,7 @@ def _find_first(offsets, longest, types, sizes, first):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Maximum number of distinct phrases of one length per side; also the maximum number of words of a batch."""
+"""Maximum distinct phrases of one length per side, and maximum words of a batch."""
 
 
 def _phrases_of(

@@ -1,7 +1,6 @@
 """Full ITG charts: inside sums of every cell, and derivations sampled from them [Wu 1997].
 
-For a fixed source span, the sums over target spans are products of upper triangular matrices, so the chart holds
-one matrix per source span.
+For a fixed source span, sums over target spans are products of upper triangular matrices: one matrix per source span.
 """
 
 from typing import NamedTuple
@@ -51,7 +50,7 @@ class Weights(NamedTuple):
 
 
 class SampledDerivation(NamedTuple):
-    """A sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf."""
+    """Sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf."""
 
     rules: NDArray[np.uint8]
     source: NDArray[np.int32]
@@ -90,7 +89,6 @@ def make_sampled_derivation(longest_source: int, longest_target: int) -> Sampled
 
 @njit_inline
 def _matrix(i, j, m):
-    """Return the offset of a source span's matrix."""
     return (j * (j + 1) // 2 + i) * (m + 1) * (m + 1)
 
 
@@ -264,8 +262,7 @@ def scale_emissions(emissions, n, m, scale):
 def level_out(items, scale):
     """Scale the weights word by word so that each word's best emission is about 1, which keeps sums finite.
 
-    Every derivation contains each word once, so all derivations are scaled by the same factor, stored in `scale`
-    float64[n + m].
+    Every derivation contains each word once, so all are scaled by the same factor, stored in `scale` float64[n + m].
     """
     n, m = items.size[0], items.size[1]
     for i in range(n):

@@ -1,8 +1,8 @@
 """ITG derivations as preorder rule strings, and the spans that follow from them.
 
-A derivation of n source and m target words is a string of up to 2 (n + m) - 1 rules. Each internal node precedes its
-left child, which precedes its right child; left and right are in source order. A rule is its type; the rule of a
-phrase pair also encodes the two lengths.
+A derivation of n source and m target words has up to 2 (n + m) - 1 rules. Each internal node precedes its left child,
+which precedes its right child; left and right are in source order. A rule is its type; the rule of a phrase pair also
+encodes the two lengths.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,9 @@ NODE = np.dtype(
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""Node in preorder: rule, half-open spans [i, j) and [x, y), size of the subtree, and index of the right child (the
-left child is the next node).
+"""Node in preorder.
+
+Rule, half-open spans [i, j) and [x, y), size of the subtree, and index of the right child (the left child is next).
 """
 
 
@@ -175,7 +176,7 @@ def _pack(derivations, offsets, content):
 
 @njit
 def _unpack(batch, offsets, content, derivations, nodes, wrong):
-    """Decode all derivations, and mark the pairs whose bytes are not a derivation of their words in `wrong`."""
+    """Decode all derivations, and mark pairs whose bytes do not derive their words in `wrong`."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]
@@ -195,10 +196,7 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Return the derivations that `encode` wrote.
-
-    Raises `DerivationError` if bytes are not a derivation of their pair.
-    """
+    """Return the derivations that `encode` wrote. Raises `DerivationError` if bytes do not derive their pair."""
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = np.zeros(batch.size, np.bool_)

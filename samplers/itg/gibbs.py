@@ -54,32 +54,22 @@ _BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
 
 
 class LocalMove(NamedTuple):
-    """Scratch memory of the local sampler.
+    """Scratch memory of the local sampler."""
 
-    Attributes
-    ----------
-    items, chart, drawn
-        Weights, chart and sampled derivation of the pieces.
-    pieces
-        int32[3]: root nodes of the subtrees, in source order.
-    source, target
-        int32[3 L, 2]: piece of each item (-1: a single word) and its word.
-    old
-        int32[8, 3]: current rules with the words they emit.
-    numbers
-        int64[3]: number of pieces, source items and target items.
-    nodes, rules
-        NODE and uint8: the pair's current derivation and the next one.
-    """
-
+    # Weights, chart and sampled derivation of the pieces.
     items: Weights
     chart: NDArray[np.float64]
     drawn: SampledDerivation
+    # int32[3]: root nodes of the subtrees, in source order.
     pieces: NDArray[np.int32]
+    # int32[3 L, 2]: piece of each item (-1: a single word) and its word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
+    # int32[8, 3]: current rules with the words they emit.
     old: NDArray[np.int32]
+    # int64[3]: number of pieces, source items and target items.
     numbers: NDArray[np.int64]
+    # NODE and uint8: the pair's current derivation and the next one.
     nodes: NDArray[np.void]
     rules: NDArray[np.uint8]
 
@@ -198,7 +188,6 @@ def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
 
 @njit
 def _weigh_items(batch, pair, base, counts, local):
-    """Set the weights of the items under the current counts."""
     items, source, target = local.items, local.source, local.target
     n, m = local.numbers[_SOURCES], local.numbers[_TARGETS]
     items.size[0], items.size[1] = n, m
@@ -264,9 +253,8 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Add the sampled rules one by one (or remove them: change -1); returns their sequential probability divided by
-    their
-        frozen weights.
+    """Add (change 1) or remove (-1) the sampled rules one by one; returns probability and frozen weights like
+    `_add_old`.
     """
     drawn = local.drawn
     ratio = 1.0
@@ -345,10 +333,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, random):
-    """Resample the surroundings of one node.
-
-    Returns (length of the sampled derivation or 0 if rejected, stream state).
-    """
+    """Resample around one node; returns (length of the sampled derivation or 0 if rejected, stream state)."""
     _take_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
@@ -372,11 +357,10 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, base, counts, local, rules, length, random):
-    """Make as many moves at random nodes as the pair's longest derivation has rules.
+    """Make as many moves at random nodes as the pair's longest derivation has rules; returns (new length, accepted
+    moves).
 
-    Returns (new length, accepted moves).
-
-        `rules` uint8 is the pair's derivation, which `counts` includes; it has room for the longest one.
+    `rules` uint8 is the pair's derivation, which `counts` includes; it has room for the longest one.
     """
     words = batch.source_offset[pair + 1] - batch.source_offset[pair]
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]

@@ -44,8 +44,7 @@ class ItgSettings:
     slice_shape
         a of the Beta(a, 1) distribution of slice variables outside the derivation; smaller values prune less.
     long_shape
-        a for pairs whose full chart needs more than `short_chart` products (41 words per side); None: as
-        `slice_shape`.
+        a for pairs whose full chart needs more than `short_chart` products (41 words per side); None: as `slice_shape`.
     strengths, sampled_strengths
         Initial strengths, and whether they are resampled after each sweep.
     sampled_words
@@ -64,27 +63,18 @@ class ItgSettings:
 
 
 class Base(NamedTuple):
-    """Parts of the base distributions, linear.
+    """Parts of the base distributions, linear."""
 
-    Attributes
-    ----------
-    lexical
-        float64[T]: [P_M1(e|f) P_M1(f|e)]^(1/2) of each type; for phrase pairs times the root of the probability of
-        their
-        lengths. Fixed.
-    null_source, null_target
-        float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). Fixed.
-    source, target
-        float64[Vf], float64[Ve]: roots of P_f and P_e, resampled after each sweep.
-    strengths
-        float64[5]: resampled after each sweep.
-    """
-
+    # float64[T]: [P_M1(e|f) P_M1(f|e)]^(1/2) of each type; for phrase pairs times the root of the probability of their
+    # lengths. Fixed.
     lexical: NDArray[np.float64]
+    # float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). Fixed.
     null_source: NDArray[np.float64]
     null_target: NDArray[np.float64]
+    # float64[Vf], float64[Ve]: roots of P_f and P_e, resampled after each sweep.
     source: NDArray[np.float64]
     target: NDArray[np.float64]
+    # float64[5]: resampled after each sweep.
     strengths: NDArray[np.float64]
 
 
@@ -279,9 +269,8 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule to the counts; returns its probability before.
-
-    An emission begins at source word i and target word x.
+    """Add one rule to the counts; returns its probability before. An emission begins at source word i and target word
+    x.
     """
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
@@ -325,12 +314,10 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_in_turn(batch, pair, base, nodes, length, counts, weights):
-    """Add a derivation's rules to the counts one by one.
+    """Add a derivation's rules to the counts one by one; returns P(derivation | rest) divided by the product of
+    weights.
 
-    Returns P(derivation | rest) divided by the product of weights.
-
-        The ratio is near 1. It is the correction for frozen weights, which ignore that each use makes a rule more
-        probable.
+    The ratio is near 1. It corrects for frozen weights, which ignore that each use makes a rule more probable.
     """
     ratio = 1.0
     for at in range(length):
@@ -379,8 +366,7 @@ class Tables(NamedTuple):
     """Numbers of tables, and their draws from the word distributions.
 
     `pairs` int32[T], `source_nulls` int32[Vf], `target_nulls` int32[Ve]; draws from P_f and P_e in halves: `source`
-    float64[Vf],
-    `target` float64[Ve].
+    float64[Vf], `target` float64[Ve].
     """
 
     pairs: NDArray[np.int32]
@@ -411,7 +397,6 @@ def _tables_of(count, mass, random):
 
 @njit
 def _share_words(batch, q, draws, tables):
-    """Add draws of each word of a phrase pair."""
     for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
         tables.source[batch.source[at]] += draws
     for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
@@ -473,7 +458,6 @@ def _log_words(log_strength, draws):
 
 @njit
 def _draw_strength(strengths, of, tables, customers, random):
-    """Resample the strength of one process; returns the stream state."""
     number = 0
     for dish in range(len(tables)):
         number += tables[dish]
@@ -485,7 +469,6 @@ def _draw_strength(strengths, of, tables, customers, random):
 
 @njit
 def _draw_word_strength(strengths, of, draws, random):
-    """Resample γ of P_f or P_e; returns the stream state."""
     at, random = slice_sample(_log_words, draws, math.log(strengths[of]), random)
     strengths[of] = math.exp(at)
     return random

@@ -1,6 +1,6 @@
 """IBM Model 1 in both directions over a batch's word pairs: the base of emissions [BC10 §1; Brown et al. 1993].
 
-The empty word is an additional conditioning word of each sentence.
+Sentences have the empty word as an additional conditioning word.
 """
 
 from typing import NamedTuple
@@ -59,10 +59,10 @@ def _train(
     given, words = batch.type_target, batch.source_words
     if from_source:
         given, words = batch.type_source, batch.target_words
-    favoured = np.zeros(len(given)) if prior is None else prior
-    p, null = np.full(len(given), 1.0 / max(words, 1)) + favoured, np.full(words, 1.0 / max(words, 1))
+    favored = np.zeros(len(given)) if prior is None else prior
+    p, null = np.full(len(given), 1.0 / max(words, 1)) + favored, np.full(words, 1.0 / max(words, 1))
     for _ in range(ITERATIONS):
-        expected, expected_null = favoured.copy(), np.zeros(words)
+        expected, expected_null = favored.copy(), np.zeros(words)
         _expect(batch, from_source, p, null, expected, expected_null)
         totals = np.bincount(given, expected)
         p = expected / np.maximum(totals[given], 1e-300)
@@ -74,7 +74,7 @@ def _train(
 def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
     """Train Model 1 in both directions by expectation maximization, smoothed so that no probability is 0.
 
-    `prior` float64[T] is added to the expected counts of each type in both directions.
+    `prior` float64[T] is added to the expected counts of each type.
     """
     target, null_target = _train(batch, True, prior)
     source, null_source = _train(batch, False, prior)

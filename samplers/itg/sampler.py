@@ -1,8 +1,8 @@
 """ITG samplers (slice, local, exhaustive) over one model; the interface is `hierogram.samplers.kernel`.
 
-kernel = build(batch, settings, SLICE)
-state = kernel.init(seed, MODEL1)
-state, info = kernel.step(seed, state, plan_of(batch, sweep))
+    kernel = build(batch, settings, SLICE)
+    state = kernel.init(seed, MODEL1)
+    state, info = kernel.step(seed, state, make_plan(batch, sweep))
 
 A sweep resamples each pair by slice sampling, by local moves or from its full chart.
 """
@@ -74,7 +74,7 @@ SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
 """Slice sampling with Beta slices, local moves, full charts, slice sampling with flat slices."""
 OF_SLICES = {named.FLAT: FLAT, named.BETA: SLICE}
-"""Method of each kind of slice variables."""
+"""Method for each slice distribution."""
 
 _SLICE, _GIBBS, _EXHAUSTIVE, _FLAT = range(4)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
@@ -98,9 +98,8 @@ class ItgPlan(NamedTuple):
 class ItgScratch(NamedTuple):
     """Scratch memory of a sweep.
 
-    `whole` float64 is the chart of the exhaustive sampler, `scale` is float64[n + m], and `numbers` int64[6]
-    accumulates the
-    sweep's statistics.
+    `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m]; `numbers` int64[6] accumulates
+    statistics.
     """
 
     nodes: NDArray[np.void]
@@ -117,11 +116,9 @@ class ItgScratch(NamedTuple):
 
 @njit
 def _accept(batch, pair, state, scratch, proposal, random):
-    """Accept or reject the proposed derivation by Metropolis–Hastings [Johnson, Griffiths & Goldwater 2007] and count
-    the result.
+    """Accept or reject a proposal by Metropolis–Hastings [Johnson, Griffiths & Goldwater 2007], and count the result.
 
-        `proposal` holds the rules and length of the proposed derivation. The weights in `scratch` exclude the pair's
-        own rules.
+    `proposal` holds the rules and length of a derivation. The weights in `scratch` exclude the pair's own rules.
     """
     derivations, counts, base = state
     rules, length = proposal
@@ -143,7 +140,7 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _settle(batch, pair, state, scratch, proposal, random):
-    """Count the resulting derivation after a draw; until then the pair's own rules are not counted."""
+    """Count the derivation after a draw; until then the pair's rules are not counted."""
     rules, length = proposal
     derivations = state.derivations
     same = length == derivations.length[pair]
@@ -174,7 +171,7 @@ def _resample_locally(batch, pair, state, scratch, random):
 
 @njit
 def _begin(batch, pair, state, scratch):
-    """Remove a pair's own rules from the counts and weigh all rules it can use; returns the derivation's length."""
+    """Remove a pair's rules from the counts and weigh all rules it can use; returns the derivation's length."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
     lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
@@ -185,10 +182,7 @@ def _begin(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slice sampling; returns whether the chart had room.
-
-    `slices` holds a and whether slices are flat.
-    """
+    """Resample a pair by slice sampling; returns whether the chart had room. `slices`: a, and whether they are flat."""
     shape, flat = slices
     length = _begin(batch, pair, state, scratch)
     if flat:
@@ -231,9 +225,8 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
     """Resample a range of pairs; returns the pair whose chart had no room, or the end of the range.
 
-    `how` holds the index of the method in `METHODS`, a of the slices of short and of long pairs, and the number of
-    products
-    up to which a pair is short.
+    `how` holds the index of the method in `METHODS`, a for short and for long pairs, and the maximum number of products
+    of a short pair.
     """
     method, of_short, of_long, most = how
     first, last = pairs
@@ -268,8 +261,7 @@ MAX_CHART = 1 << 25
 class ItgInfo(NamedTuple):
     """Statistics of a sweep.
 
-    Resampled pairs; proposals that differ from the current derivation, and accepted ones (for the local sampler:
-    accepted
+    Resampled pairs; proposals that differ from the current derivation, and accepted ones (local sampler: accepted
     moves); charts given up; cells and combinations of the charts.
     """
 
@@ -403,9 +395,7 @@ class ItgKernel:
         return ItgState(derivations, count_all(self.batch, derivations), own)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
-        """Sweep over the pairs of the plan, then resample base distributions and strengths.
-
-        Changes `state` in place.
+        """Sweep over the pairs of the plan, then resample base distributions and strengths. Changes `state` in place.
 
         `report` receives the number of finished pairs.
         """
@@ -420,10 +410,7 @@ class ItgKernel:
         return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def draw_base(self, key: int, state: ItgState, number: int) -> Tables:
-        """Resample the base distributions and strengths that are not fixed, given the derivations.
-
-        Returns the tables.
-        """
+        """Resample the variable base distributions and strengths given the derivations; returns the tables."""
         seed = np.uint64(key)
         draw_tables(self.batch, state.base, state.counts, seed, number, self._tables)
         if self.settings.sampled_strengths:
@@ -437,7 +424,7 @@ class ItgKernel:
         return float(log_likelihood(self.batch, state.base, state.counts))
 
     def _over_pairs(self, work: Callable[[int, int], int], some: int, report: Report | None = None) -> None:
-        """Process all pairs in blocks; when the chart runs out of room, enlarge it and continue at that pair."""
+        """Process all pairs in blocks; if the chart runs out of room, enlarge it and continue at that pair."""
         at = 0
         while at < self.batch.size:
             last = min((at // some + 1) * some, self.batch.size)
@@ -451,7 +438,7 @@ class ItgKernel:
 def build(
     batch: ItgBatch, settings: ItgSettings | None = None, method: str = SLICE, model1: Model1 | None = None
 ) -> ItgKernel:
-    """Return the sampler of a batch by one of `METHODS`; trains Model 1 on the batch unless it is given.
+    """Return the sampler of a batch by one of `METHODS`. Trains Model 1 on the batch if it is not given.
 
     Raises `AlignmentInputError`.
     """

@@ -1,8 +1,7 @@
 """Slice sampling of ITG derivations: slice variables, sparse charts of the cells above them, draws [BC10 §2].
 
-docs/model.md, section 7, has the target distribution and the order in which cells are made. A new cell is combined with
-all
-adjacent cells; lists hold these, so that only surviving cells are visited [Klein & Manning 2004].
+docs/model.md, section 7, has the target distribution and the order in which cells are made. Lists hold the cells
+adjacent to a new one, so that only surviving cells are combined [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -30,23 +29,20 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model import copy_emissions, frozen_weight
 
 UNSLICED = 0.0
-"""Value of the shape a at which rules keep their weights and only emissions prune cells."""
+"""Value of the shape a for unchanged rule weights: only emissions prune cells."""
 
 _NOWHERE = 0xFFFF
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
 _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
-"""Layout of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its
-fraction.
-"""
+"""Layout of float64: the bits of x ≥ 0, read as an integer times 2^-52, are its exponent + 1023 plus its fraction."""
 
 
 class CurrentCells(NamedTuple):
     """Cells of the current derivation.
 
     `first` int32[spans] is 1 + the first node with a source span (0 for none), `next` int32[nodes] is 1 + the next node
-    with the
-    same source span, and `nodes` are the NODE records of the derivation.
+    with the same source span, and `nodes` are the derivation's NODE records.
     """
 
     first: NDArray[np.int32]
@@ -58,10 +54,8 @@ class Slices(NamedTuple):
     """Inputs that determine the slice variables of one visit.
 
     `shape` is a of Beta(a, 1); `powers` computes powers 1/a - 1; `key` keys the visit; `height` and `width` are the
-    pair's
-    lengths; then the probabilities of the two rules with children, and these to the power a; the cells of the current
-    derivation;
-    and the emission probabilities.
+    pair's lengths; then the probabilities of the two rules with children, and these to the power a; the cells of the
+    current derivation; and the emission probabilities.
     """
 
     shape: float
@@ -94,7 +88,7 @@ def cell_uniform(visit, i, j, x, y):
 def may_survive(unit, p, shape):
     """Return whether unit ≤ p^shape is possible: a cheap test that rejects most cells for which it is false.
 
-    Between powers of two, log2 p is at most 0.0861 above its linear interpolation, and 2^s lies below its own.
+    Between powers of two, log2 p is at most 0.0861 above its linear interpolation; 2^s is below its own.
     """
     log2 = np.float64(p).view(np.int64) * _FRACTION - _EXPONENT_OF_ONE + _ABOVE_LINE
     return unit <= np.int64((shape * log2 + _EXPONENT_OF_ONE) / _FRACTION).view(np.float64)
@@ -277,8 +271,7 @@ class Viability(NamedTuple):
 
     `source` int16[n, 2] and `target` int16[m, 2] hold the first and last word that each such word can be linked to.
     `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked within a target span (n and
-    -1
-    for none), `in_source` int16[n+1, n+1, 2] the first and last target word that must be linked within a source span.
+    -1 for none), and `in_source` int16[n+1, n+1, 2] likewise the target words of a source span.
     """
 
     source: NDArray[np.int16]
@@ -352,7 +345,7 @@ def find_required(to, emissions, n, m):
 
 @njit_inline
 def is_viable(of, i, j, x, y):
-    """Return whether all words outside the cell that must be linked can be linked outside it."""
+    """Return whether all words outside the cell that must be linked can be linked outside."""
     return (
         of.in_target[x, y, 0] >= i
         and of.in_target[x, y, 1] < j
@@ -362,7 +355,7 @@ def is_viable(of, i, j, x, y):
 
 
 MAX_COMBINATIONS = 1 << 29
-"""Number of cell combinations after which a chart is given up; it bounds the time per pair to seconds."""
+"""Number of cell combinations after which a chart is given up; limits the time per pair to seconds."""
 SMALLEST = 1 << 13
 """Initial capacity of a chart in cells."""
 
@@ -376,14 +369,12 @@ class SparseChart(NamedTuple):
         int16[capacity], float64[capacity]: target end and inside sum of each cell, numbered in the order of creation.
     rows, has_row
         int32[spans, m + 1, 2]: range of the cells of source span s that begin at target position x, sorted by target
-        end.
-        Bit x of `has_row` uint64[spans, words] is set if the range is not empty.
+        end. Bit x of `has_row` uint64[spans, words] is set if the range is not empty.
     begin
         int16[capacity, 2]: source and target beginning of each cell.
     lists
         int32[n + 1, m + 2, 2]: start of each list of the cells that end at a source position, once by target end and
-        once by
-        target beginning, newest first; a list ends where the next one begins.
+        once by target beginning, newest first; a list ends where the next one begins.
     ending_sums, ending_corners
         float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of the cells in the lists by target end.
     starting_sums, starting_ends
@@ -501,7 +492,7 @@ def cell_range(chart, span, x):
 
 
 MAX_CELLS = 1 << 22
-"""Maximum number of cells; a larger chart is given up and the derivation kept, which bounds the memory per pair."""
+"""Maximum number of cells; beyond, the chart is given up and the derivation kept. Limits the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
 """Results of a draw in place of a length."""
 
@@ -552,8 +543,7 @@ def _sum_nulls(chart, slices):
 def _join(chart, i, x, y, value, size):
     """Combine a new cell that begins at a source position with all cells that end there; returns their number.
 
-    The results end at the same source position as the new cell, so they are not complete yet. `size` is (m + 1, n (m +
-    1)).
+    The results end at the same source position as the new cell, so they are incomplete. `size` is (m + 1, n (m + 1)).
     """
     width, corners = size
     word, bit = bitset_word(y), bitset_bit(y)
@@ -575,10 +565,7 @@ def _join(chart, i, x, y, value, size):
 
 @njit_inline
 def _spread_nulls(chart, i, x, y, value, size):
-    """Add the combinations of a cell with adjacent target nulls to later rows of its source span.
-
-    `size` is (m + 1, n (m + 1)).
-    """
+    """Add a cell's combinations with adjacent target nulls to later rows of its source span; `size` as in `_join`."""
     width, corners = size
     row = i * width
     for z in range(x - 1, -1, -1):
@@ -655,10 +642,7 @@ def _list_cells(chart, j, first, width):
 
 @njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Create the cells of a source span that begin at a target position, by target end.
-
-    Returns the next cell number.
-    """
+    """Create the cells of a source span that begin at a target position, by target end; returns the next number."""
     width = slices.width + 1
     corners = slices.height * width
     corner = i * width + x
@@ -756,10 +740,7 @@ def _inside(chart, i, j, x, y):
 
 @njit
 def _split(chart, slices, cell, random):
-    """Draw the rule and the split of a cell: (rule, k, z).
-
-    Candidates in order: the emission, straight splits, inverted splits, each by source and then target position.
-    """
+    """Draw the rule and the split of a cell: (rule, k, z). Candidates have the order of `charts._split`."""
     i, j, x, y = cell
     left = uniform(random) * _inside(chart, i, j, x, y)
     best = (PAIR, i, x)
@@ -828,7 +809,7 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation from the surviving emissions; as `draw_by_slices`, but 0 if there is none."""
+    """Draw a derivation from the surviving emissions; returns like `draw_by_slices`, but 0 if there is none."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
@@ -844,8 +825,8 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, and a derivation given these, into `chart.rules`.
 
     Returns the length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if the chart is too large or its sum
-    overflows.
-    Both failures depend on the slice variables alone, so keeping the derivation leaves the posterior invariant.
+    overflows. Both failures depend on the slice variables alone, so keeping the derivation leaves the posterior
+    invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -860,7 +841,7 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
-    """Draw as `draw_by_slices` does, with flat slice variables."""
+    """Draw with flat slice variables; like `draw_by_slices`."""
     keep_emissions(chart.emissions, weights, shape, nodes, length, key)
     drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
     return drawn if drawn != 0 else GIVEN_UP
@@ -868,7 +849,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def _parse_whole(chart, weights, n, m, key):
-    """Draw a derivation from the surviving emissions with unpruned rules; as `_parse`."""
+    """Draw a derivation from the surviving emissions with unpruned rules; returns like `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
@@ -876,7 +857,8 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw from all derivations of the emissions with weight > 0; as `draw_by_slices`, but 0 if there are none.
+    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, but 0 if there are
+    none.
 
     `weights` holds the weights of n source and m target words and of the rules with children.
     """

@@ -1,6 +1,6 @@
 """Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a Model 1 parse, M4 from links.
 
-All emit single words, even if phrases may be emitted.
+All emit single words only.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 def start_left_branching(n, m, rules, random):
     """Write the left-branching derivation of n source and m target words, not both 0; returns its length.
 
-    Words of the longer side that have no partner are nulls at random positions.
+    Words of the longer side without a partner are nulls at random positions.
     """
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
@@ -63,13 +63,10 @@ def weigh_by_model1(batch, pair, base, weights):
 
 @njit
 def _reduce(links, n, stack, tree):
-    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006].
-
-    Returns the stack height.
+    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006]; returns the stack height.
 
     `stack` int32[n, 5] holds source words [i, j), ranks [x, y) and a node of `tree` int32[2n, 3]: rule, left and right
-    child.
-    Leaves are numbered by their source words, internal nodes from n.
+    child. Leaves are numbered by their source words, internal nodes from n.
     """
     depth = 0
     nodes = n
@@ -111,9 +108,8 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with its adjacent unlinked words; returns the new length.
-
-    `ends` holds the numbers of source and target words.
+    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: numbers of source and target
+    words.
     """
     n, m = ends
     after = above = 0
@@ -154,8 +150,7 @@ def start_from_links(links, n, m, room, rules, random):
     """Write the M4 derivation of one-to-one links, int32[n] target positions or -1; returns its length.
 
     Links that prevent an ITG derivation are dropped, smallest block first. `room` int32[n, 5], int32[2n, 3], int32[n],
-    int32[2n]
-    is scratch memory.
+    int32[2n] is scratch memory.
     """
     stack, tree, ranks, pending = room
     while True:
@@ -195,10 +190,7 @@ def one_to_one(
 ) -> NDArray[np.int32]:
     """Select one-to-one links of each pair greedily by score.
 
-    Returns
-    -------
-    int32[N]
-        Target position of each source word, or -1.
+    Returns int32[N], the target position of each source word, or -1.
     """
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
@@ -217,9 +209,7 @@ def start_pairs(first, batch, base, derivations, chart, room, how, key):
     """Write the initial derivations of the pairs from `first` on; returns the pair whose chart had no room, or P.
 
     `how` holds the index of the start in `STARTS`, the links of M4 (int32[N] target positions or -1), and which pairs
-    get
-    a derivation (bool[P]). `room` is scratch memory: weights for M1; for M4, int32[n] links and the arrays of
-    `start_from_links`.
+    get a derivation (bool[P]). `room`: weights for M1; int32[n] links and the arrays of `start_from_links` for M4.
     """
     start, links, due = how
     weights, (of_pair, reducing) = room

@@ -1,9 +1,8 @@
 """Links and rules of ITG derivations, and posterior averages of the rules that each pair uses.
 
 The rules that a pair of n and m words can use are numbered by positions: straight, inverted, the null emissions of its
-n
-source and m target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase pairs
-that begin there. Rules of a batch are numbered likewise: straight, inverted, null emissions of all words, then
+n source and m target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase
+pairs that begin there. Rules of a batch are numbered likewise: straight, inverted, null emissions of all words, then
 types of word pairs and phrase pairs.
 """
 
@@ -38,8 +37,7 @@ class LinkSums(NamedTuple):
     """Number of samples with a link at each (source, target) position.
 
     `pairs` float32[C] counts words emitted as a word pair or within a phrase pair; `chunks` float32[C] counts unlinked
-    words with
-    the only word of their chunk on the other side; `samples` int64[1] is the number of samples.
+    words with the only word of their chunk on the other side; `samples` int64[1].
     """
 
     pairs: NDArray[np.float32]
@@ -56,7 +54,6 @@ def empty_links(batch: ItgBatch) -> LinkSums:
 
 @njit_inline
 def _emits_both(node):
-    """Return whether a node emits words of both sides."""
     return node["rule"] == PAIR or node["rule"] > TARGET_NULL
 
 
@@ -137,9 +134,7 @@ _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Averages: `uses` uint32[S] of each position of each pair over all sweeps, and `sweeps` int64[P] averaged per
-    pair.
-    """
+    """Averages: `uses` uint32[S] of each position of each pair over all sweeps, and `sweeps` int64[P] of each pair."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -221,9 +216,8 @@ def _write(batch, averages, content, offsets):
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     """Encode each pair's averages as a record of LEB128 varints.
 
-    A record holds the number of sweeps, then for every position with uses its distance from the previous one and its
-    uses. It is
-    empty for a pair without averages.
+    A record holds the number of sweeps, then for every used position its distance from the previous one and its uses.
+    It is empty for a pair without averages.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
@@ -236,9 +230,7 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 def next_entry(content, position, last, at, end):
     """Return the entry at byte `position` of a record: (rule position, uses, next byte).
 
-    `at` is the previous rule position.
-
-    The rule position is -1 if the bytes end too soon or point past `end`.
+    `at` is the previous rule position. Returns position -1 if the bytes end too soon or point past `end`.
     """
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
@@ -249,9 +241,7 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Return whether a position, counted from the first of the batch, has a rule: phrases do not cross the end of a
-    sentence.
-    """
+    """Return whether a position, from the batch's first, has a rule: phrases do not cross the end of a sentence."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
@@ -259,9 +249,9 @@ def _has_rule(batch, pair, at):
 
 @njit
 def _entries_of(batch, pair, content, position, last):
-    """Return the number of entries of a pair's record, or -1 if the bytes are not one.
+    """Return the number of entries of a pair's record, or -1 if it is invalid.
 
-    The positions ascend, and the uses are not more than the rules of as many derivations as sweeps.
+    Positions must ascend, and uses must not exceed the rules of as many derivations as sweeps.
     """
     sweeps, position = get_number(content, position, last)
     if sweeps < 1 or sweeps >= MAX_SWEEPS:
@@ -285,7 +275,7 @@ def _entries_of(batch, pair, content, position, last):
 
 @njit
 def _check(batch, records, first, wrong):
-    """Return the number of entries of all records of the pairs from `first` on; marks the wrong ones in `wrong`."""
+    """Return the number of entries of the records of the pairs from `first` on; marks invalid ones in `wrong`."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -299,7 +289,6 @@ def _check(batch, records, first, wrong):
 
 @njit
 def _read(batch, records, averages):
-    """Decode records that fit their pairs."""
     for pair in range(len(records.offsets) - 1):
         position, last = records.offsets[pair], records.offsets[pair + 1]
         if position == last:
@@ -324,7 +313,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
 
 
 def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
-    """Return the averages that `write_averages` wrote; raises `DerivationError` if a record does not fit its pair."""
+    """Return the averages that `write_averages` wrote. Raises `DerivationError` if a record does not fit its pair."""
     check_records(batch, records)
     averages = empty_averages(batch)
     _read(batch, records, averages)
@@ -332,22 +321,14 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Changes of m rules' counts.
+    """Changes of m rules' counts."""
 
-    Attributes
-    ----------
-    rules
-        int64[m]: rule numbers.
-    pairs
-        int64[m]: indices of the pairs in the batch.
-    counts, sampled, variances
-        int64[m]: changes of the rule's count, of its expected uses in units of 1/`ONE_USE`, and of the variance of
-        their error
-        in units of 1/`ONE_SQUARE`.
-    """
-
+    # int64[m]: rule numbers.
     rules: NDArray[np.int64]
+    # int64[m]: indices of the pairs in the batch.
     pairs: NDArray[np.int64]
+    # int64[m]: changes of the rule's count, of its expected uses in units of 1/`ONE_USE`, and of the variance of their
+    # error in units of 1/`ONE_SQUARE`.
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
@@ -385,10 +366,7 @@ def _put(found, at, rule, pair, weights):
 
 @njit
 def _list_trees(batch, trees, chosen, first, words, found, nodes):
-    """List the uses of the chosen pairs' derivations.
-
-    Returns their number, and the first pair that does not fit, or -1.
-    """
+    """List the uses of the chosen pairs' derivations; returns their number, and the first invalid pair or -1."""
     taken = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
@@ -440,15 +418,8 @@ def _room(size: int) -> RuleUses:
 def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
     """Return the uses of encoded derivations, of the pairs from `first` on.
 
-    Parameters
-    ----------
-    chosen
-        int8[p]: 0 skips a pair, 2 sets its expected uses to its current uses, otherwise 1.
-
-    Raises
-    ------
-    DerivationError
-        Bytes are not a derivation of their pair.
+    `chosen` int8[p]: 0 skips a pair, 2 sets its expected uses to its current uses, 1 does neither. Raises
+    `DerivationError` if bytes do not derive their pair.
     """
     found = _room(len(trees.content))
     longest = 2 * (batch.longest_source + batch.longest_target)
@@ -462,17 +433,8 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
     """Count the records of averages, of the pairs from `first` on.
 
-    Returns
-    -------
-    RuleUses
-        Counted uses.
-    int64[CLASSES]
-        Expected uses that are not counted, by number of nonterminals, in units of 1/`ONE_USE`.
-
-    Raises
-    ------
-    DerivationError
-        A record does not fit its pair.
+    Returns the counted uses, and the expected uses that are not counted by number of nonterminals, int64[CLASSES] in
+    units of 1/`ONE_USE`. Raises `DerivationError` if a record does not fit its pair.
     """
     found = _room(check_records(batch, records, first))
     left_out = np.zeros(CLASSES, np.int64)

@@ -1,7 +1,7 @@
 """Building of an n-gram model from its n-grams, order by order, as in ARPA files; see docs/model.md, section 9.
 
-Every n-gram below the highest order is first a *node*. After the last n-gram, the nodes that can affect a later word
-become the states of the model; the others are dropped.
+Every n-gram below the highest order is first a *node*. In the end, the nodes that can affect a later word become the
+states of the model; the others are dropped.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""N-gram below the highest order: probability, backoff weight, node of its suffix, state number, length, and whether a
-longer
-n-gram starts with it.
+"""N-gram below the highest order.
+
+Probability, backoff weight, node of its suffix, state number, length, and whether a longer n-gram starts with it.
 """
 
 NODES, NGRAMS = 0, 1
@@ -126,7 +126,7 @@ def _find_context(parts, words):
 def _add(parts, words, log10, backoff, is_highest, row):
     """Add n-grams from `row`; returns the outcome and the row at which it stopped.
 
-    The outcome is `DONE`, `FULL` (the row may not fit), or the number of an existing duplicate row.
+    Outcomes: `DONE`, `FULL` (the row may not fit), or the number of an existing duplicate row.
     """
     length = words.shape[1]
     most = length * length
@@ -210,7 +210,7 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """Return a power of two of which the n-grams fill up to two thirds."""
+    """Return a table size, a power of two, of which the n-grams fill up to two thirds."""
     return capacity_for(3 * ngrams // 4 + 1, _SMALLEST)
 
 
@@ -222,7 +222,7 @@ class ModelBuilder:
     ) -> None:
         """Start with the unigrams: log10 probabilities and backoff weights float32[V], by word.
 
-        `expected` gives approximate numbers of bigrams, trigrams, … to allocate tables.
+        `expected` are approximate numbers of bigrams, trigrams, …, to allocate tables.
         """
         if not 1 <= order <= LONGEST:
             raise LanguageModelError(f"order must be from 1 to {LONGEST}, got {order}")
@@ -236,7 +236,7 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams of one order: words int32[n, k] in order; all shorter n-grams must have been added.
+        """Add n-grams of one order: words int32[n, k] in order, after all shorter n-grams.
 
         Returns the row of the first duplicate, or None; rows after a duplicate are not added.
         """

@@ -1,12 +1,9 @@
-"""Word classes by the exchange algorithm [Kneser & Ney 1993.
-
-Martin, Liermann & Ney 1998]; see docs/model.md, section 2.
+"""Word classes by the exchange algorithm [Kneser & Ney 1993; Martin, Liermann & Ney 1998]; see docs/model.md, section
+2.
 
 Each word in turn, the most frequent first, moves to the class that maximizes the likelihood of the text, P(w | v) = P(w
-| c(w))
-P(c(w) | c(v)), until no word moves. Sentence boundaries are a class of their own.
-
-A class model has longer histories: n-grams of classes, and each word given its class [Brown et al. 1992].
+| c(w)) P(c(w) | c(v)), until no word moves. Sentence boundaries are a class of their own. A class model has longer
+histories: n-grams of classes, and each word given its class [Brown et al. 1992].
 """
 
 import math
@@ -27,9 +24,9 @@ _GAIN = 1e-9
 @njit
 def _add_word(word, c, change, followers, between, sizes, counts, classes):
     """Add `change` times the bigrams of a word to those of class c, treating the word itself as a member of c."""
-    start, neighbour, number = followers
+    start, neighbor, number = followers
     for k in range(start[word], start[word + 1]):
-        other = neighbour[k]
+        other = neighbor[k]
         left, times = number[k, 0], number[k, 1]
         d = c if other == word else classes[other]
         if other != word:
@@ -39,17 +36,17 @@ def _add_word(word, c, change, followers, between, sizes, counts, classes):
 
 
 @njit
-def _neighbours(word, followers, classes, before, after, near):
+def _neighbors(word, followers, classes, before, after, near):
     """Count the words of each class before and after a word, without the word itself, and its self-bigrams.
 
-    Returns also the number of adjacent classes, which are listed in `near` in ascending order.
+    Lists the adjacent classes in `near` in ascending order; returns also their number.
     """
-    start, neighbour, number = followers
+    start, neighbor, number = followers
     before[:] = 0
     after[:] = 0
     twice = np.int64(0)
     for k in range(start[word], start[word + 1]):
-        other = neighbour[k]
+        other = neighbor[k]
         if other == word:
             twice = number[k, 1]
         else:
@@ -77,14 +74,13 @@ def _gain(c, count, twice, before, after, near, between, sizes, entropy):
 
 @njit
 def _fill_entropies(entropy):
-    """Fill a table of n ln n, float64[numbers]."""
     for n in range(len(entropy)):
         entropy[n] = n * math.log(n) if n > 0 else 0.0
 
 
 @njit
 def _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
-    """Move each word to its best class, in place; returns the number of moves. The last class is that of boundaries.
+    """Move each word to its best class, in place; returns the number of moves. The last class is sentence boundaries.
 
     `entropy` is a table of n ln n, `scratch` is int64[3, classes].
     """
@@ -94,7 +90,7 @@ def _exchange(followers, counts, order, classes, between, sizes, entropy, scratc
     for word in order:
         now = classes[word]
         _add_word(word, now, -1, followers, between, sizes, counts, classes)
-        twice, beside = _neighbours(word, followers, classes, before, after, scratch[2])
+        twice, beside = _neighbors(word, followers, classes, before, after, scratch[2])
         near = scratch[2, :beside]
         best = now
         most = _gain(now, counts[word], twice, before, after, near, between, sizes, entropy) + _GAIN
@@ -147,30 +143,21 @@ def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different
 
 
 def _by_size(classes: NDArray[np.int64], different: int) -> NDArray[np.int64]:
-    """Renumber the classes by decreasing number of words."""
     ranks = np.empty(different, np.int64)
     ranks[np.argsort(-np.bincount(classes, minlength=different), kind="stable")] = np.arange(different)
     return ranks[classes]
 
 
 class ClassModel(NamedTuple):
-    """N-gram model of word classes, P(w | history) = P(c(w) | previous classes) P(w | c(w)).
+    """N-gram model of word classes, P(w | history) = P(c(w) | previous classes) P(w | c(w))."""
 
-    Attributes
-    ----------
-    vocabulary
-        The words; its <unk> represents unknown words.
-    classes
-        int32[V]: class of each word, as a word of `model`.
-    log10
-        float32[V]: log10 probability of each word given its class.
-    model
-        N-grams of classes.
-    """
-
+    # The words; its <unk> represents unknown words.
     vocabulary: Vocabulary
+    # int32[V]: class of each word, as a word of `model`.
     classes: NDArray[np.int32]
+    # float32[V]: log10 probability of each word given its class.
     log10: NDArray[np.float32]
+    # N-grams of classes.
     model: LanguageModel
 
     def scores(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ AT, LINE, ROWS = 0, 1, 2
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
 """Outcomes of reading: no complete line left; no free row; a line that begins with a backslash; vocabulary full.
 
-Faults: wrong number of fields; no number first; a probability above 1; a word that is not a unigram; no number last; a
+Errors: wrong number of fields; no number first; a probability above 1; a word that is not a unigram; no number last; a
 backoff weight in the highest order.
 """
 
@@ -110,7 +110,7 @@ def number(text, start, end):
 
 @njit_inline
 def field(text, at, end):
-    """Return start and end of the next field at or after `at`; both are `end` if there is none."""
+    """Return start and end of the next field at or after `at`; both are `end` after the last field."""
     while at < end and _is_space(text[at]):
         at += 1
     start = at
@@ -121,7 +121,6 @@ def field(text, at, end):
 
 @njit_inline
 def _is_unknown(text, start, end):
-    """Return whether the word is <unk>, in any case."""
     if end - start != len(_UNKNOWN_SMALL):
         return False
     same = True
@@ -132,7 +131,7 @@ def _is_unknown(text, start, end):
 
 @njit
 def _read_line(text, place, vocabulary, size, rows, row, is_highest):
-    """Parse one line into a row; returns `MORE` or a fault. `place` holds start and end of the line."""
+    """Parse one line into a row; returns `MORE` or an error. `place` holds start and end of the line."""
     at, end = place
     order = rows.words.shape[1]
     start, at = field(text, at, end)
@@ -307,8 +306,7 @@ def read_words(
     """Convert the words of complete lines to numbers, with END after each nonempty line.
 
     Returns the outcome: `MORE` (text is needed), `ENOUGH` numbers, `NO_ROOM` in the vocabulary, or `MARK`. The cursor
-    is at that
-    line.
+    is at that line.
     """
     while True:
         at = cursor[AT]

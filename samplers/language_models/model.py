@@ -6,9 +6,8 @@
     log10, state = score(model, state, END)
 
 A state is one int32; histories with the same state have the same probabilities for all continuations. `score` and
-`open_words` are
-kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from Python. docs/model.md, section 9, defines
-open words and states.
+`open_words` are kernels, callable from kernels and from Python. docs/model.md, section 9, defines open words and
+states.
 """
 
 from collections.abc import Iterator
@@ -43,26 +42,17 @@ _BITS = np.uint64(32)
 
 
 class LanguageModel(NamedTuple):
-    """N-gram model with backoff, as an automaton of its contexts.
+    """N-gram model with backoff, as an automaton of its contexts."""
 
-    Attributes
-    ----------
-    unigrams
-        UNIGRAM[V], by word.
-    ngrams
-        NGRAM[capacity]: hash table with open addressing; the capacity is a power of two.
-    states
-        STATE[S]; EMPTY is the first.
-    order
-        Length of the longest n-grams.
-    begin
-        State after <s>.
-    """
-
+    # UNIGRAM[V], by word.
     unigrams: NDArray[np.void]
+    # NGRAM[capacity]: hash table with open addressing; the capacity is a power of two.
     ngrams: NDArray[np.void]
+    # STATE[S]; EMPTY is the first.
     states: NDArray[np.void]
+    # Length of the longest n-grams.
     order: int
+    # State after <s>.
     begin: int
 
 
@@ -109,7 +99,7 @@ def score(model, state, word):
 
 @njit
 def open_words(model, words):
-    """Return how many leading words of `words` (int32[n]) have probabilities that depend on the context before them."""
+    """Return the number of leading words, of int32[n], whose probabilities depend on the context before them."""
     state = np.int32(EMPTY)
     for k in range(len(words)):
         _, state = score(model, state, words[k])

@@ -26,9 +26,8 @@ _HALF = np.uint64(32)
 class Vocabulary(NamedTuple):
     """Words by number.
 
-    `letters` uint8[B] holds all words in a row; `starts` int64[V+1] indexes it; `slots` int32[capacity] is a hash table
-    with open
-    addressing (the capacity is a power of two) of word numbers, `FREE` for an empty slot.
+    `letters` uint8[B] holds all words in a row; `starts` int64[V+1] indexes it; `slots` int32[capacity], a power of
+    two, is a hash table with open addressing of word numbers, `FREE` for an empty slot.
     """
 
     letters: NDArray[np.uint8]
@@ -56,7 +55,7 @@ def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
     encoded = [word.encode("utf-8", "surrogateescape") for word in words]
     starts = np.zeros(len(words) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
-    # Read-only bytes would be another type to the compiler.
+    # Read-only bytes would have another type in numba.
     return np.frombuffer(bytearray(b"".join(encoded)), np.uint8), starts
 
 

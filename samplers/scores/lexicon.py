@@ -1,7 +1,6 @@
 """Lexicon: word statistics of the other pairs: frequencies, links, null links, and neighboring words.
 
-A pair's own words, links and neighbors are subtracted from counts and totals. docs/model.md, section 8, has the
-equations.
+A pair's own words, links and neighbors are subtracted. docs/model.md, section 8, has the equations.
 """
 
 from typing import NamedTuple
@@ -38,7 +37,7 @@ class SideCounts(NamedTuple):
 class LinkCounts(NamedTuple):
     """Link counts of word pairs in sparse rows.
 
-    Those of source word f are `first[f] … first[f + 1] - 1`, int64[V + 1], with target words `target` int32 and counts
+    Source word f has the entries `first[f] … first[f + 1] - 1`, int64[V + 1]: target words `target` int32, counts
     `times` int32.
     """
 
@@ -78,14 +77,11 @@ class Lexicon(NamedTuple):
 
     sides: tuple[SideCounts, SideCounts]
     links: LinkCounts
-    neighbours: tuple[NeighborCounts, NeighborCounts]
+    neighbors: tuple[NeighborCounts, NeighborCounts]
 
 
 class PairContribution(NamedTuple):
-    """What one stored pair has added to the statistics; empty if it is not stored.
-
-    Its words, int32, and its links by position, int32.
-    """
+    """Contribution of one stored pair to the statistics, empty for other pairs: words and links by position, int32."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -104,7 +100,7 @@ class PairFacts(NamedTuple):
         float64[2, n, 2]: number of links in other pairs, and of distinct partners.
     linked, together
         float64[n, m]: link count of each word pair, and its base probability.
-    neighbours
+    neighbors
         float64[2, n, 3]: log ratios given the neighbors.
     bound
         int8[2, n]: own words that are linked.
@@ -121,7 +117,7 @@ class PairFacts(NamedTuple):
     links: NDArray[np.float64]
     linked: NDArray[np.float64]
     together: NDArray[np.float64]
-    neighbours: NDArray[np.float64]
+    neighbors: NDArray[np.float64]
     bound: NDArray[np.int8]
     gone: NDArray[np.int8]
     row: NDArray[np.float64]
@@ -216,7 +212,7 @@ def _own_links(own, source, target):
 
 @njit
 def mark_own_links(lexicon, own, facts):
-    """Mark own linked words, and own links that no other pair has; equal ones are marked once."""
+    """Mark own linked words, and own links that no other pair has; of equal links only the first."""
     facts.bound[0, : len(own.words[0])] = 0
     facts.bound[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -234,7 +230,7 @@ def mark_own_links(lexicon, own, facts):
 def _weigh_side(side, words, own, lexicon, facts):
     """Fill `alone`, `nulls` and `links` of one side; -1 is an unknown word."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
-    # Words that no other pair contains do not belong to the vocabulary of the others.
+    # Words that no other pair contains are not in the other pairs' vocabulary.
     vocabulary, bound = len(counts.words), 0
     for k in range(len(own_words)):
         bound += facts.bound[side, k]
@@ -298,7 +294,7 @@ def _around(words, k, base):
 
 @njit
 def _weigh_neighbors(side, words, own_words, known, facts):
-    """Fill `neighbours` of one side: natural log ratios of each word's probability to its unigram probability.
+    """Fill `neighbors` of one side: natural log ratios of each word's probability to its unigram probability.
 
     The ratios are given the previous word, given the next word, and given both.
     """
@@ -322,9 +318,9 @@ def _weigh_neighbors(side, words, own_words, known, facts):
         given_left = (max(before, 0) + strength) / (max(first, 0) + _STRENGTH)
         given_right = (max(after, 0) + strength) / (max(last, 0) + _STRENGTH)
         between = (max(both, 0) + (given_left + given_right) / 2) / (max(around, 0) + 1)
-        facts.neighbours[side, k, 0] = np.log(given_left / facts.alone[side, k])
-        facts.neighbours[side, k, 1] = np.log(given_right / facts.alone[side, k])
-        facts.neighbours[side, k, 2] = np.log(between / facts.alone[side, k])
+        facts.neighbors[side, k, 0] = np.log(given_left / facts.alone[side, k])
+        facts.neighbors[side, k, 1] = np.log(given_right / facts.alone[side, k])
+        facts.neighbors[side, k, 2] = np.log(between / facts.alone[side, k])
 
 
 @njit
@@ -334,8 +330,8 @@ def weigh_words(source, target, own, lexicon, facts):
     _weigh_side(0, source, own, lexicon, facts)
     _weigh_side(1, target, own, lexicon, facts)
     _weigh_links(source, target, own, lexicon, facts)
-    _weigh_neighbors(0, source, own.words[0], lexicon.neighbours[0], facts)
-    _weigh_neighbors(1, target, own.words[1], lexicon.neighbours[1], facts)
+    _weigh_neighbors(0, source, own.words[0], lexicon.neighbors[0], facts)
+    _weigh_neighbors(1, target, own.words[1], lexicon.neighbors[1], facts)
 
 
 @njit
@@ -363,7 +359,7 @@ def fill_features(side, sizes, facts, features):
             back_largest = max(back_largest, back / alone[k])
             share += back / facts.row[k]
         for k in range(3):
-            features[j, k] = facts.neighbours[side, j, k]
+            features[j, k] = facts.neighbors[side, j, k]
         features[j, 3] = np.log(mean / others / own[j])
         features[j, 4] = np.log(largest / own[j])
         features[j, 5] = np.log(back_largest)

@@ -39,7 +39,7 @@ _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 """Shares of the base's rules in the probability of any new rule; there are four rules with one word."""
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
-"""Maximum number of seats of a chart; a piece with more is cut."""
+"""Maximum number of seats of a chart; pieces with more are cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier."""
 MAX_FEATURE = 4.0
@@ -61,8 +61,7 @@ class KnownRules(NamedTuple):
         `first[V + e]`, V source words; rules without words at the end.
     tokens, kept, prior
         int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
-        of
-        the length.
+        of the length.
     pooled
         Whether lengths share one distribution (a Dirichlet process).
     """
@@ -85,8 +84,7 @@ class Classifiers(NamedTuple):
     """Classifiers of words that do not belong, one per side.
 
     `mean` and `deviation` float64[2, 9] of the features, `weights` float64[2, 64], `prior` float64[2] log-odds; NaN
-    without
-    enough training data.
+    without enough training data.
     """
 
     mean: NDArray[np.float64]
@@ -98,7 +96,7 @@ class Classifiers(NamedTuple):
 class ScoredPairs(NamedTuple):
     """P pairs: words of both sides, int32, -1 for unknown ones, from `source_first[p]`, int64[P + 1].
 
-    `own_…` is what each stored pair has added: words, links by position, rules by number (-1 if deleted) and their
+    `own_…` is the contribution of each stored pair: words, links by position, rules by number (-1 if deleted) and their
     uses.
     """
 
@@ -125,9 +123,8 @@ class Scored(NamedTuple):
     ----------
     numbers
         float64[P, 6]: natural log of the pair's probability; of its words' unigram probabilities; expected words
-        emitted by the
-        base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation; number of
-        links.
+        emitted by the base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation;
+        number of links.
     misfits
         float64[P, 2, 2]: position and log-odds of the word of each side that belongs least.
     links
@@ -215,8 +212,7 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, space):
-    """Compute the factor, by length, that turns a rule's discounted uses into a probability given the other pairs'
-    uses.
+    """Compute the factor, by length, from a rule's discounted uses to a probability given the other pairs' uses.
 
     Returns the probability of any new rule, and records the pair's own uses for `_choose`.
     """
@@ -332,7 +328,6 @@ def _choose(rules, pairs, pair, space):
 
 @njit
 def _is_before(words, k):
-    """Return whether the word at a position also occurs before it."""
     first = 0
     while words[first] != words[k]:
         first += 1
@@ -361,10 +356,7 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write the links that both words prefer to all others and that are more probable than null.
-
-    Returns their number.
-    """
+    """Write the mutually best links that are more probable than null. Returns their number."""
     number = 0
     for i in range(n):
         best = 0
@@ -468,10 +460,7 @@ def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
 
 @njit
 def _list_links(pair, n, m, least, first, space, scored):
-    """Write the links of at least this probability, the most probable ones of each source word first.
-
-    Returns their number.
-    """
+    """Write the links of at least this probability, by source word, most probable first. Returns their number."""
     number = first
     for i in range(n):
         begin = number
@@ -494,9 +483,7 @@ def _list_links(pair, n, m, least, first, space, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced: linear in the features, their negative parts, pairwise products,
-    and 1.
-    """
+    """Return the log-odds of a replaced word: linear in features, their negative parts, pairwise products, and 1."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -526,7 +513,7 @@ def _find_misfits(pair, n, m, classifiers, space, scored):
 
 @njit
 def pair_contribution(pairs, pair):
-    """Return what a pair has added to the word statistics."""
+    """Return the contribution of a pair to the word statistics."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])

@@ -1,7 +1,8 @@
 """Scaled products of many factors, and draws from options with such weights.
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
-distribution is independent of the current value or leaves it [Suwa & Todo 2010; Liu 1996]; docs/model.md, section 4.
+distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
+section 4.
 """
 
 import math
@@ -18,7 +19,6 @@ LOG_SCALE = 256 * math.log(2.0)
 
 
 SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
-"""Structured dtype of `Scaled`."""
 
 
 class Scaled(NamedTuple):
@@ -106,7 +106,7 @@ INDEPENDENT_SHARE = 0.1
 
 @njit_inline
 def _draw_avoiding(weights, size, present, u):
-    """Return the new value of a variable by a draw that leaves `present`. Overwrites `weights` SCALED."""
+    """Draw a new value that tends to differ from `present`. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     below = 0.0
     largest = 0.0

@@ -1,7 +1,7 @@
 """Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
 
 The state of a pair is an edge and a cut for each node of its forest. Each cut draw credits rules with their conditional
-probability [BPK09 §3.3; Rao-Blackwell]; credits need no random numbers. docs/model.md, section 4.
+probability [BPK09 §3.3; Rao-Blackwell], without random numbers. docs/model.md, section 4.
 """
 
 import numpy as np
@@ -122,7 +122,6 @@ def _compose(v, at):
 
 @njit_inline
 def _compose_up_to(v, head, at):
-    """Recompute the summaries on the path from v up to `head`, inclusive."""
     x = v
     while True:
         _compose(x, at)
@@ -205,7 +204,6 @@ def sample_edge(v, u, at):
 
 @njit_inline
 def _sum_up(v, at):
-    """Compute the summary of v under its current edge."""
     if at.pair.node[v]["degree"] > 1:
         # The edge draw has just summarized the tails.
         _compose(v, at)
@@ -267,7 +265,7 @@ def sample_cut(v, u, at):
 def sweep_pair(random, stage, at):
     """Sweep once top-down over a pair's current derivation, skipping nodes above level `stage`.
 
-    `random` is the state of the pair's random stream. Each variable that has a choice consumes exactly one number.
+    `random` is the state of the pair's random stream. Each variable with a choice consumes exactly one number.
     """
     pair, work = at.pair, at.work
     begin_pair(work)

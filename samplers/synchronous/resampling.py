@@ -1,8 +1,7 @@
 """Resampling of one pair: local rule numbers, cached rule counts, and scores of options.
 
-The kernel reads each rule of a pair once from the rule table and gives it a local number. Small arrays by local number
-then hold the count, length and count change of each rule. These arrays are the scratch memory of one worker; a sweep
-allocates no memory.
+The kernel reads each rule of a pair once from the rule table and gives it a local number, which indexes small arrays of
+counts, lengths and count changes. These arrays are the scratch memory of one worker; a sweep allocates no memory.
 """
 
 import math
@@ -48,10 +47,13 @@ REGISTERS = np.dtype(
         ("below_zero", np.int64),
     ]
 )
-"""Registers of a worker: number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair
-and how many have their counts read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if
-this sweep averages the pair; rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if
-a customer of the pair was to be removed from a rule that has none."""
+"""Registers of a worker.
+
+Number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair, and those with counts
+read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if this sweep averages the pair;
+rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if a customer of the pair was to
+be removed from a rule without customers.
+"""
 
 STATISTICS = np.dtype(
     [
@@ -79,15 +81,21 @@ RULE = np.dtype(
         ("long", np.int32),
     ]
 )
-"""A rule of the current pair: hashes of both sides, key, packed size, current count, count when first read, row in the
-rule table, length, and 1 if it is scored in log space."""
+"""A rule of the current pair.
+
+Hashes of both sides, key, packed size, current count, count when first read, row in the rule table, length, and 1 if it
+is scored in log space.
+"""
 
 
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
-"""Credit of a rule in the current sweep: number of the pair for which it is valid; uses in units of 1/`ONE_USE`; start
-and size of its fragment in `fragments`; root node of the fragment."""
+"""Credit of a rule in the current sweep.
+
+Number of the pair for which it is valid; uses in units of 1/`ONE_USE`; start and size of its fragment in `fragments`;
+root node of the fragment.
+"""
 
 
 class Workspace(NamedTuple):
@@ -99,10 +107,10 @@ class Workspace(NamedTuple):
     length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
     rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
     table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
-    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1];
-    `rows_read` uint32[N], shared by all workers, the table rows that each pair read last, one slot per node; `credits`
-    CREDIT[r] by local number, `credited` int32 the credited rules, `fragments` uint8 their fragments, `mass`
-    int64[CLASSES] the credited uses by number of nonterminals.
+    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1]; `rows_read` uint32[N], shared by all workers,
+    the table rows that each pair read last, one slot per node; `credits` CREDIT[r] by local number, `credited` int32
+    the credited rules, `fragments` uint8 their fragments, `mass` int64[CLASSES] the credited uses by number of
+    nonterminals.
     """
 
     summary: NDArray[np.void]
@@ -182,8 +190,8 @@ class Resampling(NamedTuple):
     """Context for resampling one pair.
 
     `places_mask` is the size of the pair's hash map in `work.places` minus 1. `key_mask` selects the significant bits
-    of keys. Conditionals are raised to `power` = 1/T. If `density`, options have the density factor. If
-    `avoid_current`, draws tend to leave the current values.
+    of keys. Conditionals are raised to `power` = 1/T. With `density`, options have the density factor. With
+    `avoid_current`, draws tend to differ from the current values.
     """
 
     pair: PairView
@@ -216,7 +224,6 @@ def begin_pair(work):
 
 @njit_inline
 def _is_place_of(at, place, key):
-    """Return whether a place holds the rule with these hashes or is free for this pair."""
     stamp, source_hash, target_hash = key
     entry = at.work.places[place]
     known = at.work.rule[np.int64(entry & _LOW_HALF)]
@@ -304,7 +311,7 @@ def add_rules(rules, size, at):
 def remove_rules(rules, size, at):
     """Remove a customer from each of the first `size` rules.
 
-    A rule without customers, as in a table that does not belong to the derivations, is left as it is and noted.
+    Leaves a rule without customers unchanged, as in a table that does not match the derivations, and records this.
     """
     for k in range(size):
         rule = at.work.rule[np.int64(rules[k])]
@@ -323,7 +330,7 @@ def remove_rules(rules, size, at):
 def score(rules, size, at):
     """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`; restores all counts.
 
-    The first `size` items of `rules` int32 are local numbers. The exponent is 0 unless rules are long or very many.
+    `rules` int32 are local numbers. The exponent is 0 unless rules are long or very many.
     """
     work, model = at.work, at.model
     numerator = 1.0
@@ -443,8 +450,8 @@ def _list_node(x, first, last, at):
 def list_rules(v, at):
     """Ensure that the rules of v's derivation are listed, with v's own rule first if v is cut.
 
-    This also summarizes all nodes of the derivation and counts their joint values. A sweep changes nothing below the
-    sampled node, so each node is listed once, from its tails' lists. `work.lists` stores the lists consecutively.
+    Also summarizes all nodes of the derivation and counts their joint values. A sweep changes nothing below the sampled
+    node, so each node is listed once, from its tails' lists. `work.lists` stores the lists consecutively.
     """
     work = at.work
     epoch = np.uint32(work.registers[0]["epoch"])

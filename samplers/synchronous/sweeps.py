@@ -111,7 +111,7 @@ class Round(NamedTuple):
 
 
 NOT_AVERAGED = np.zeros(0, np.bool_)
-"""`SweepPlan.averaged` of a sweep that averages no pair."""
+"""`SweepPlan.averaged` of a sweep without averages."""
 
 
 class SweepPlan(NamedTuple):
@@ -121,7 +121,7 @@ class SweepPlan(NamedTuple):
     (0: skip the pair). `powers` float64[P] is the power 1/T of each pair's conditionals; float64[0] if all are 1.
     Without `density`, options lack the density factor and the sampler has the wrong target [CFGŠ14 §4.3]. `averaged`
     bool[P] selects the pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0] selects
-    none. If `avoid_current`, draws tend to leave the current values.
+    none. With `avoid_current`, draws tend to differ from the current values.
     """
 
     sweeps: NDArray[np.int64]
@@ -189,7 +189,7 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
 def merge(changes, table, model):
     """Add the count changes of a round to the table. Returns False if a count fell below zero.
 
-    `changes` uint64[n, 4] has the columns of the table's rows, with the change in place of the count. Counts are
+    `changes` uint64[n, 4] has the columns of the table's rows, with the change instead of the count. Counts are
     integers, so the order of workers and blocks does not matter.
     """
     sound = True
@@ -240,8 +240,8 @@ def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) 
 class PhraseKernel:
     """Kernel that sweeps over the pairs of a batch; see `build`.
 
-    `resample` is the compiled function of a round: `sweep_pairs`, or one with the same arguments. `workers` holds one
-    workspace per worker. An idle worker takes the next block of the round.
+    `resample` is the compiled function of a round, like `sweep_pairs`. `workers` holds one workspace per worker. An
+    idle worker takes the next block of the round.
     """
 
     model: Model
@@ -262,7 +262,7 @@ class PhraseKernel:
     ) -> tuple[ChainState, SweepInfo]:
         """Run one sweep and return the new state. Consumes `state`: its arrays change in place.
 
-        The result does not depend on the number of workers. Raises `CountsError` if the derivations and counts do not
+        The result does not depend on the number of workers. Raises `CountsError` if derivations and counts do not
         match.
         """
         self.begin()
@@ -280,7 +280,7 @@ class PhraseKernel:
 
     @property
     def pairs_a_round(self) -> int:
-        """Number of pairs per round, that is, between two updates of the shared table."""
+        """Number of pairs between two updates of the shared table."""
         blocks = self.blocks or _ONE_AT_PER_TIME
         return blocks.pairs_a_block * blocks.blocks_a_round
 
@@ -293,8 +293,8 @@ class PhraseKernel:
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
         """Run one round over `pairs` (start, end; end exclusive) and update their derivations and averages.
 
-        With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` if a count
-        falls below zero.
+        With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` for a negative
+        count.
         """
         start, end = pairs
         blocks = self.blocks or _ONE_AT_PER_TIME
@@ -358,7 +358,6 @@ def _most_changes(batch: Batch, pairs: int) -> int:
 
 
 def _rest_stamps(work: Workspace) -> None:
-    """Reset stamps and epochs before they exceed 32 bits."""
     if work.registers[0]["stamp"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
         work.registers["stamp"] = 0
         work.registers["epoch"] = 0

@@ -82,7 +82,7 @@ def _note_rules(v, head, view, key_mask, space):
 
 @njit_inline
 def _site_type(space):
-    """Return the type, a nonzero hash of the three stored rules."""
+    """Return the site type, a nonzero hash of the three stored rules."""
     value = np.uint64(0)
     for which in range(3):
         value = mix(value + space.keys[which, 0])
@@ -144,8 +144,11 @@ class SiteRules:
 
 
 class TypeInfo(NamedTuple):
-    """Statistics of a step: pivots that were sites, moves of at least two sites, changed cuts, and draws rejected
-    because they would change the set of sites of the move."""
+    """Statistics of a step.
+
+    Pivots that were sites, moves of at least two sites, changed cuts, draws rejected because they would change the
+    move's sites.
+    """
 
     pivots: int
     moves: int
@@ -198,7 +201,7 @@ class TypeSampler:
     """Sampler of type-based moves over the derivations of a batch."""
 
     def __init__(self, model: Model, batch: Batch) -> None:
-        """Raises `ValueError` if the model is not a Dirichlet process."""
+        """Store the model and the batch. Raises `ValueError` if the model is not a Dirichlet process."""
         if model.pitman_yor:
             raise ValueError("type-based moves require an exchangeable model: use a Dirichlet process")
         self._model = model
@@ -211,8 +214,7 @@ class TypeSampler:
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, TypeInfo]:
         """Run `pivots` moves with one pivot each. Consumes `state`.
 
-        Move i of step n uses the random stream of sweep n * MOST_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
-
+        Move i of step n uses the random stream of sweep n * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice does not
         depend on the state.
         """

@@ -2,8 +2,8 @@
 
 A sweep samples the trees one by one given the current counts of all other trees, so the sampler is exact;
 docs/model.md, section 6. Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then
-recomputes only the summaries between it and the root of its fragment. The rule table stores a fragment's root label as
-its length.
+recomputes only the summaries up to the root of its fragment. The rule table stores a fragment's root label as its
+length.
 """
 
 import math
@@ -202,8 +202,8 @@ def _enter_fragment(k, v, at):
 def list_option(v, head, at):
     """List the fragments of the option given by v's current edge: the one at `head`, and those rooted below v.
 
-    Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor). log_factor is the
-    natural log of the density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
+    Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor): the natural log of the
+    density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
     """
     view, space = at.tree, at.space
     space.subtree[0] = v
@@ -318,10 +318,7 @@ def _log_odds(joined, upper, lower, present, at):
 
 @njit_inline
 def sample_cut(v, u, temperature, at):
-    """Gibbs step for the cut at v: one joined fragment against two [CGB09 eq. 3 and 4].
-
-    Returns False if a count fell below 0.
-    """
+    """Sample the cut at v: one joined fragment or two [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
     view, space = at.tree, at.space
     present = np.int64(view.cut[v])
     head = find_head(v, at)
@@ -368,7 +365,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, at):
-    """Gibbs step for the edge of v: P of each option's fragments times its density factor [CFGŠ14 eq. 6].
+    """Sample the edge of v: P of each option's fragments times its density factor [CFGŠ14 eq. 6].
 
     Returns False if a count fell below 0.
     """
@@ -407,10 +404,7 @@ def shuffle(state, size, turn):
 
 @njit
 def sweep_tree(at, random, temperature):
-    """Sweep over a tree's nodes in random order; `random` is the tree's stream.
-
-    Returns False if a count fell below 0.
-    """
+    """Sweep over a tree's nodes in random order of the stream `random`. Returns False if a count fell below 0."""
     view, space = at.tree, at.space
     nodes = len(view.node)
     lay_out(at)
@@ -481,9 +475,8 @@ def _add_decisions(v, at, tables, draws):
 
 @njit
 def draw_tables(count, strength, log_fresh, state):
-    """Sample the number of base draws (tables) among a fragment's `count` uses; e^log_fresh = α P0.
-
-    Returns (tables, stream state).
+    """Sample the number of base draws (tables) among a fragment's uses; e^log_fresh = α P0. Returns (tables, stream
+    state).
     """
     fresh = math.exp(log_fresh)
     tables = 1
@@ -597,16 +590,16 @@ def _move_expansions(key, sweep, draws, labels):
 
 
 def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> int:
-    """Metropolis-Hastings step for α_c of each label with fragments, in place. Returns the number of acceptances.
+    """Run a Metropolis-Hastings step for α_c of each label with fragments, in place; returns the number of acceptances.
 
-    The draws are functions of (key, label number in the batch, sweep).
+    Draws are functions of (key, label number in the batch, sweep).
     """
     grouped = _grouped(batch, state, model, space)
     return int(_move_strengths(key, sweep, grouped, state.labels, PROPOSAL_VARIANCE))
 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Sample β_c of every label, in place. The draws are keyed as in `move_strengths`."""
+    """Sample β_c of every label, in place, with draws keyed as in `move_strengths`."""
     random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
     _, draws = _fragments(batch, state, model, space, random)
     _move_expansions(key, sweep, draws, state.labels)
@@ -685,8 +678,8 @@ class TreeKernel:
     ) -> tuple[TreeState, SweepInfo]:
         """Sweep over the trees with temperature above 0, then sample the parameters of all labels.
 
-        Consumes `state` (changes its arrays in place) and returns the new state. `report` is a progress callback with
-        the number of trees done. Raises `CountsError` if derivations and counts are inconsistent.
+        Consumes `state` (changes its arrays in place) and returns the new state. `report` receives the number of
+        finished trees. Raises `CountsError` if derivations and counts do not match.
         """
         state, info = self.sweep(key, state, plan, report)
         model = self._model_of(state)
@@ -697,7 +690,7 @@ class TreeKernel:
     def sweep(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Like `step`, but keep the label parameters."""
+        """Sweep like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
         model = self._model_of(state)
         for first in range(0, self.batch.size, _TREES_PER_CALL):

@@ -124,8 +124,7 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
     chosen = ids[order[:limit]].tolist()
     for pairs in held.values():
         of_word = np.searchsorted(ids, pairs)
-        # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent
-        # ids.
+        # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent ids.
         for age in (-pairs, pairs):
             best = np.lexsort((age, -scores[of_word]))[:_PAIRS_PER_WORD]
             chosen += pairs[best].tolist()

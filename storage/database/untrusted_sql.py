@@ -105,8 +105,8 @@ def run_query(
     lines of JSON, and at the end whether there are more rows and the number of values that were cut.
 
     `file` is an SQLite file, or None for Postgres: then `connect` are the arguments of `psycopg.connect`, and
-    `settings` are statements that change settings. With `own_role` the role may do
-    more than compute. Raises `QueryError` and `SlowQueryError`.
+    `settings` are statements that change settings. With `own_role` the role may do more than compute. Raises
+    `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:

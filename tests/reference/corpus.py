@@ -73,8 +73,7 @@ class Corpus:
     def sweep_in_blocks(
         self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_a_block: int, blocks_a_round: int
     ) -> Joint:
-        """Return the state after a sweep in blocks: each sees the counts at the start of its round and its own
-        changes.
+        """Return the state after a sweep in blocks: each sees the counts at the start of its round and its own changes.
         """
         after = joint
         pairs = list(range(len(self.forests)))

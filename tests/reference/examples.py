@@ -37,8 +37,7 @@ UNLINKED = pair("a b", "A", "")
 
 
 def ladder(rungs: int) -> Forest:
-    """Return a forest with one node for each suffix of a pair of equal sentences: each holds a word and the next
-    node.
+    """Return a forest with one node for each suffix of a pair of equal sentences: each holds a word and the next node.
     """
     spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
     nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]

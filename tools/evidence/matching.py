@@ -126,10 +126,7 @@ _UNIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CoveringPair(SimilarPair):
-    """Chosen pair with the spans of the sentence that it covers.
-
-    `fresh` are the spans that no earlier pair covers.
-    """
+    """Chosen pair with the spans of the sentence that it covers. `fresh` are the spans that no earlier pair covers."""
 
     covers: tuple[Span, ...]
     fresh: tuple[Span, ...]

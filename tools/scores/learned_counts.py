@@ -156,8 +156,8 @@ class LearnedCounts:
             words = np.bincount(joined[k].words, minlength=sizes[k])
             bound = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
             known.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
-        neighbours = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
-        return Lexicon((known[0], known[1]), counts, (neighbours[0], neighbours[1]))
+        neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
+        return Lexicon((known[0], known[1]), counts, (neighbors[0], neighbors[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
         """Return the words of texts as numbers; new words get new numbers."""

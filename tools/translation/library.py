@@ -190,8 +190,8 @@ def tune(
     `sentences` and `references` are files of pairs outside the grammar. With None and (), pairs of the store are held
     out: a copy of the store and a language model of the other target sentences do without them. Options are those of
     `TuningOptions`; `translate` gives the options of translation and the first weights. `advise` is called with advice
-    on
-    text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`, `UsageError`.
+    on text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`,
+    `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.tuning import need_scipy, tune

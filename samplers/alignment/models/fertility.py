@@ -1,11 +1,9 @@
 """BHMM-F: HMM aligner with fertilities; jumps skip unlinked words.
 
 Differences to [SA16 §2]: an unlinked word keeps the position of the last linked one, as in the HMM of Och & Ney (2003);
-the
-last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word has a
+the last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word has a
 distribution over its number of links [Zhao & Gildea 2010], with a Dirichlet prior, integrated out. The target is the
-product
-of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
+product of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
 """
 
 from typing import NamedTuple
@@ -50,10 +48,9 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 
 
 class EmittedPlace(NamedTuple):
-    """The emitted word that is resampled.
+    """Emitted word that is resampled.
 
-    Its position and word number, the start and `length` of the conditioning sentence, and the positions of the previous
-    and next
+    Its position and word number, start and `length` of the conditioning sentence, positions of the previous and next
     link.
     """
 
@@ -93,7 +90,7 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         kinds = len(jumps) - 3
         event = jump_event(jumps, before, after)
         weight *= (jumps[event] + settings["jump"]) * jump_share(jumps, event)
-        # Without the link there is one jump fewer, and its normalization factor is missing.
+        # Without the link there is one jump less, and its normalization factor is missing.
         weight *= jumps[all_jumps(jumps)] + 1 + settings["jump"] * kinds
     return weight
 
@@ -201,7 +198,6 @@ def _look_up_pairs(place, found, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_all(place, found, stage, sides, chain, settings, scratch):
-    """Set the cumulative weights of no link and of all links (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
     weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
@@ -222,7 +218,6 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    """Set the cumulative weights of the candidates (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
@@ -255,9 +250,8 @@ def _look_around(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first` given the others.
-
-    Returns the pair where counts lack room, or the end.
+    """Resample each link of the pairs from `first` given the others; returns the pair where counts lack room, or the
+    end.
     """
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
@@ -270,14 +264,13 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             return pair
         state = stream(key, pair, plan.sweep)
         _look_around(start, stop, length, links, scratch)
-        # Cache factors only if all positions are weighed; for few candidates it is cheaper to compute them on
-        # demand.
+        # Cache factors only if all positions are weighed; for few candidates it is cheaper to compute them on demand.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
         if exact:
             for i in range(length):
                 word = np.int64(sides.conditioning[e_start + i])
                 scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
-                # The hash of a pair's key is the sum of the hashes of both words.
+                # The hash of a pair's key is the sum of both words' hashes.
                 scratch.hashed[i] = pair_key(word, 0) * GOLDEN
         before = np.int64(-1)
         coming = np.int64(0)
@@ -404,10 +397,7 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number`, one after another.
-
-    Returns the chain for which counts lack room, or their number.
-    """
+    """Run the chains from `number` in sequence; returns the chain for which counts lack room, or their number."""
     while number < len(runs.keys):
         _begin(blank, runs.links[number], chain)
         own.cells[:] = CELL(0.0)

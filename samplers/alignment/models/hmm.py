@@ -1,8 +1,7 @@
 """BHMM: Bayesian HMM aligner with special jumps to and from the empty word [SA16 §2]; see docs/model.md, section 5.
 
 After each sweep the links of a word move together: all its tokens change to another conditioning word at once, which no
-single
-token would do first. The first sweeps use flatter priors, so that the chain forgets its initial links.
+single token would do first. The first sweeps use flatter priors, so that the chain forgets its initial links.
 """
 
 import math
@@ -42,9 +41,9 @@ MOVES = 3
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
 """Factors that favor one of the two words when links are proposed; the set is closed under inversion."""
 FLAT_LEXICAL, WORDS_A_FLAT_JUMP = 0.003, 8
-"""Start of the warm-up: β falls from the first number, α from one per this many emitted words."""
+"""Start of the warm-up: β falls from the first number; α falls from one per this number of emitted words."""
 _HELD = 1 / 16
-"""Share of the warm-up before they start to fall."""
+"""Share of the warm-up before β and α start to fall."""
 
 
 @njit_inline
@@ -75,9 +74,8 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first` given the others.
-
-    Returns the pair where counts lack room, or the end.
+    """Resample each link of the pairs from `first` given the others; returns the pair where counts lack room, or the
+    end.
     """
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
@@ -150,7 +148,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Return how many of a position's 2 l options are this conditioning word; the empty word has l of them."""
+    """Return the number of a position's 2 l options that are this conditioning word; the empty word has l of them."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -195,9 +193,8 @@ def _relink(sides, chain, f, one, other, tilt, drawn, state):
     """Relink the moving tokens one by one, given all links except those of later tokens.
 
     If `drawn`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
-    previous
-    links are stored in `aside`. Returns the log probability of drawing these links, that of the words, the change of
-    the log probability of jumps, and the stream state.
+    previous links are stored in `aside`. Returns the log probability of drawing these links, the log probability of the
+    words, the change of the log probability of jumps, and the stream state.
     """
     settings, jumps, tokens = chain.settings[0], chain.jumps, chain.tokens
     symmetric = settings["jump"]
@@ -252,11 +249,9 @@ def _relink(sides, chain, f, one, other, tilt, drawn, state):
 
 @njit
 def _move_word(sides, chain, f, state):
-    """Move the links of an emitted word between two conditioning words by Metropolis–Hastings.
+    """Move a word's links between two conditioning words by Metropolis–Hastings; returns the stream state.
 
-    Returns the stream state.
-
-    The first conditioning word is that of a uniformly drawn token, the second is one of its pair's options.
+    The first conditioning word is a uniformly drawn token's, the second is one of its pair's options.
     """
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
@@ -290,11 +285,10 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each emitted word from `first`.
+    """Move the links of each emitted word from `first`; returns the word where counts lack room, or the number of
+    words.
 
-    Returns the word where counts lack room, or the number of words.
-
-    Words that occur once are skipped: a sweep moves them as well.
+    Words that occur once are skipped, since sweeps move them.
     """
     tokens = chain.tokens
     words = len(tokens.offset) - 1
@@ -309,10 +303,7 @@ def move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return β and α in a sweep, numbered from 1: they fall geometrically to the values of the options.
-
-    After the warm-up the chain samples from the posterior.
-    """
+    """Return β and α in a sweep, numbered from 1: during the warm-up they fall geometrically to the options' values."""
     falling = options.warming * (1.0 - _HELD)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump

@@ -1,7 +1,6 @@
 """ITG as an aligner: links of sampled derivations, both directions at once [BC10].
 
-Each chain starts from given links (M4). From Model 1 it needs many more sweeps to reach derivations of the same
-probability.
+Each chain starts from given links (M4). From Model 1 it needs many more sweeps for equally probable derivations.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +26,9 @@ from hierogram.samplers.itg.summaries import add_links, empty_links
 SETTINGS = ItgSettings(
     slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
 )
-"""Low strengths make translations consistent across the corpus.
+"""Settings with low strengths, for consistent translations across the corpus.
 
-Sampled strengths would rise, since Model 1 was trained on it.
+Strengths are fixed: sampled ones would rise, since Model 1 was trained on the corpus.
 """
 
 
@@ -54,9 +53,9 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain from these links.
+        """Run all sweeps of one chain from these links. Thread-safe.
 
-        Of two links that share a word the more probable one is used. Thread-safe.
+        If two links share a word, the more probable one is used.
         """
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
@@ -74,7 +73,7 @@ class ItgAligner:
 
 
 def count_link_uses(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
-    """Return how often other pairs link the words of each type, float64[T]: the mean of both directions."""
+    """Return the number of other pairs' links between the words of each type, float64[T]: mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)

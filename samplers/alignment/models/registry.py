@@ -1,6 +1,6 @@
 """Registry of aligner models: names, default options and kernels.
 
-Importing this module imports neither numpy nor numba: kernels are imported when a model is run.
+Kernels are imported when a model is run: importing this module imports neither numpy nor numba.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
 """Sweeps of bhmm, and the share of them that warms up the chain."""
 _SMALL = 1000
-"""Number of pairs up to which bhmm-f makes most effort: `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
+"""Maximum number of pairs for which bhmm-f runs `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_FALL = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_FALL = 0.6
-"""Beyond `_SMALL` pairs, chains times sweeps fall with this power of the number of pairs, chains with the other."""
+"""Exponent of the fall of chains times sweeps with the number of pairs beyond `_SMALL`; chains alone use the other."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
@@ -31,9 +31,8 @@ _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 class AlignerModel:
     """Model of one direction.
 
-    `summary` is a phrase for help texts. `options` returns the defaults for a number of pairs, and of sweeps if given.
-    `steps` imports
-    the kernels. With `prior_counts`, chains can start from counts of other pairs.
+    `summary` is a phrase for help texts. `options` returns the defaults for a number of pairs, and optionally of
+    sweeps. `steps` imports the kernels. With `prior_counts`, chains can start from counts of other pairs.
     """
 
     name: str
@@ -45,7 +44,7 @@ class AlignerModel:
 
 @dataclass(frozen=True, slots=True)
 class JointModel:
-    """Model of both directions at once: as `AlignerModel`, but `sampler` imports the sampler of whole alignments."""
+    """Model of both directions at once; like `AlignerModel`, but `sampler` imports the sampler of whole alignments."""
 
     name: str
     summary: str
@@ -56,11 +55,9 @@ class JointModel:
 def _papers(
     model: str, candidates: int = 2, most: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
-    """Return the paper's settings [SA16 §5] for a model.
+    """Return the paper's settings [SA16 §5] for a model, possibly changed for another burn-in.
 
-    A chain that burns in as the paper's do not needs `candidates` other than 2, up to `most` sweeps, and a `warming`
-    share without
-    samples.
+    Changes: `candidates` other than 2, `most` sweeps, and a `warming` share without samples.
     """
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
@@ -84,7 +81,7 @@ def _papers(
 
 
 def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
-    """Return the number of sweeps for a number of pairs: fewer for more pairs."""
+    """Return the number of sweeps for a number of pairs, decreasing."""
     root: float = max(pairs, 1) ** 0.5
     return min(max(round(scale / root), fewest), most)
 
@@ -115,9 +112,8 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of the ITG.
-
-    Several chains with different initial links; a sample of every other sweep of the second half.
+    """Return defaults of the ITG: several chains from different links, a sample of every other sweep of the second
+    half.
     """
     chosen = sweeps or _fitting(pairs, _MIN_ITG_SWEEPS, _MAX_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
@@ -166,7 +162,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 
 
 def find_model(name: str) -> AlignerModel:
-    """Return the model of one direction with that name; raises `AlignmentInputError` if it does not exist."""
+    """Return the model of one direction with that name. Raises `AlignmentInputError`."""
     if name not in MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(MODELS)}")
     return MODELS[name]

@@ -94,7 +94,7 @@ class AlignmentKernel:
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
         """Sweep over all pairs; a sampled sweep adds the links' distributions to the marginals.
 
-        Changes the arrays of the state in place, except counts that grew.
+        Changes the state's arrays in place, except counts that grew.
         """
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
@@ -113,9 +113,8 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), info
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run all sweeps of the chains with these keys from the model's initial links.
-
-        Returns the sum of their samples.
+        """Run all sweeps of the chains with these keys from the model's initial links; returns the sum of their
+        samples.
         """
         total = empty_marginals(self.direction.sides)
         chains = self._steps.chains
@@ -138,7 +137,7 @@ class AlignmentKernel:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
     def _over_all_pairs(self, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]) -> AlignmentChain:
-        """Process all pairs; when the counts lack room, enlarge them and continue at that pair."""
+        """Process all pairs; if the counts lack room, enlarge them and continue at that pair."""
         return self._over_all(self.direction.sides.pairs, chain, resample)
 
     def _over_all(
@@ -185,7 +184,7 @@ class AlignmentKernel:
             no_tokens(),
         )
         if prior is not None:
-            # Jumps that no sentence here is long enough for are part of the total alone.
+            # Wider jumps than any sentence here allows are part of the total alone.
             chain.jumps[: 2 * furthest + 1] += prior.jumps[MAX_EVENTS - furthest : MAX_EVENTS + furthest + 1]
             chain.jumps[-1] += prior.jumps.sum()
             chain.fertility[:] += prior.fertility
@@ -205,7 +204,7 @@ def _settings(options: AlignerOptions) -> NDArray[np.void]:
 
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
-    """Return a chain of the size of `blank`, with its own memory for everything that sweeps modify."""
+    """Return a chain of the size of `blank`, with its own memory for all data that sweeps modify."""
     return blank._replace(
         links=np.empty_like(blank.links),
         pairs=WordPairs(
@@ -225,7 +224,7 @@ def build(
 ) -> AlignmentKernel:
     """Return the kernel of one direction, given counts of other pairs and link constraints.
 
-    Raises `AlignmentInputError` if the model does not exist or does not support counts of other pairs.
+    Raises `AlignmentInputError` for an unknown model, or one without support for counts of other pairs.
     """
     return AlignmentKernel(options, direction, prior, evidence)
 

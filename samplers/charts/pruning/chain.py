@@ -2,19 +2,17 @@
 
 Each step selects variables, fixes them at their values in the last sampled derivation, sums over all derivations that
 agree, accumulates their expectations (soft counts), and samples a derivation from the same chart. The average of soft
-counts over many
-steps converges to the exact expectations. Charts are cached: when a mask recurs, its results are reused, with the next
-one of
-several derivations sampled from its chart.
+counts over many steps converges to the exact expectations. Charts are cached: when a mask recurs, its results are
+reused, with the next one of several derivations sampled from its chart.
 
-*Start.* The variables that the cheap model prefers may not all be positive together. Those left out are in
-doubt, and so are those that the cheap model doubts once it is given them. All this
-depends on the grammar and the cheap model, never on a sampled derivation.
+*Start.* The variables that the cheap model prefers may not all be positive together. Variables left out are in doubt,
+and so are those that the cheap model doubts given them. The start depends on the grammar and the cheap model, never on
+a sampled derivation.
 
 *Totals.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
-their weights add up; for the selection whose masks keep most, the sum is nearly the total. Its share of the
-total is estimated from derivations sampled under other selections: Z = sum / share. This is the estimator of [Chib
-1995] with a set of references instead of one.
+their weights add up; for the selection whose masks keep most, the sum is nearly the total. Its share of the total is
+estimated from derivations sampled under other selections: Z = sum / share. This is the estimator of [Chib 1995] with a
+set of references instead of one.
 """
 
 from collections import Counter
@@ -36,16 +34,15 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import System
 
 _FIRST = 4
-"""The first steps, one in this many, do not estimate the kept share: they may still depend on the start."""
+"""Share of steps, one in this many, that do not estimate the kept share: the first ones may depend on the start."""
 
 
 class Pruned(NamedTuple):
     """Results of one mask.
 
     Expected features float64[K]; natural log of the total weight of kept derivations; number of edges of the chart, 0
-    if it was
-    cached; the selected variables, and the positive ones among them, bool[V] as bytes; values of all variables in
-    derivations sampled from its chart, bool[N, V].
+    if it was cached; the selected variables, and the positive ones among them, bool[V] as bytes; values of all
+    variables in derivations sampled from its chart, bool[N, V].
     """
 
     features: NDArray[np.float64]
@@ -57,17 +54,14 @@ class Pruned(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Masks of one selection that occurred, by their positive variables.
-
-    `times` is how often the selection occurred.
-    """
+    """Masks of one selection that occurred, by their positive variables; `times` counts the selection."""
 
     masks: dict[bytes, Pruned]
     times: int
 
     @property
     def log_total(self) -> float:
-        """Natural log of the total weight of all derivations that these masks keep, which are disjoint."""
+        """Natural log of the total weight of the derivations that these masks keep, which are disjoint."""
         return float(np.logaddexp.reduce([mask.log_total for mask in self.masks.values()]))
 
     @property
@@ -79,10 +73,8 @@ class Selection(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Weight that the masks of one selection keep.
-
-    Its natural log, its estimated share of the weight of all derivations, between 0 and 1, and the standard error of
-    the share.
+    """Weight kept by the masks of one selection: natural log, estimated share of the total, standard error of the
+    share.
     """
 
     log_total: float
@@ -93,8 +85,8 @@ class Cover(NamedTuple):
 def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the expected features of all steps, float64[K], and their Monte Carlo standard errors; NaN if unknown.
 
-    If selections keep nearly all derivations, the error is their disagreement. If they keep few, steps are
-    samples, and the error is that of batch means. The two variances are mixed by the kept share.
+    If selections keep nearly all derivations, the error is their disagreement. If they keep few, steps are samples, and
+    the error is that of batch means. The two variances are mixed by the kept share.
     """
     weight, share, features = _weighed(steps)
     mean = weight @ features
@@ -119,8 +111,8 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the weight kept by the selection whose masks keep most.
 
     The share is the fraction of derivations sampled from other selections' charts, with half a derivation added on
-    either side;
-    its error is at least that of one derivation. Without other selections, each step counts as one kept derivation.
+    either side; its error is at least one derivation's. Without other selections, each step counts as one kept
+    derivation.
     """
     found = selections(steps)
     best = max(found, key=lambda selection: found[selection].log_total)
@@ -146,9 +138,8 @@ def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return weights and kept shares of selections, float64[S], and their expected features, float64[S, K].
 
-    Masks of one selection keep disjoint sets, so each is weighted by its kept weight once, however often the chain
-    visited it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not
-    keep,
+    Masks of one selection keep disjoint sets, so each counts once, by its kept weight, however often the chain visited
+    it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not keep,
     which bounds their error. Weights sum to 1.
     """
     found = list(selections(steps).values())
@@ -172,8 +163,8 @@ def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 class ChainStart(NamedTuple):
     """Start of the chains.
 
-    Positive variables of each chain's first derivation, bool[V]; doubts float64[V], None if the cheap model has
-    none; total number of edges of the charts used.
+    Positive variables of each chain's first derivation, bool[V]; doubts float64[V], or None; total edges of the charts
+    used.
     """
 
     positive: list[NDArray[np.bool_]]
@@ -197,7 +188,7 @@ class _Trials:
         return found[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return the start; the chart of each one is built once more to sample derivations."""
+        """Return the start. Builds each start's chart once more to sample derivations."""
         edges = [made for _, made in self._made.values()]
         edges += [self._made[start][1] for start in {positive.tobytes() for positive in starts}]
         return ChainStart(starts, doubts, sum(edges))
@@ -206,8 +197,8 @@ class _Trials:
 def one_start(system: System) -> ChainStart:
     """Return a derivation with as many preferred variables positive as possible.
 
-    Variables that conflict with most others are left out, the most doubtful first, until a derivation exists
-    for the rest. Then each one that is possible is added back, the least doubtful first.
+    Variables that conflict with most others are left out, the most doubtful first, until the rest has a derivation.
+    Then each one that is possible is added back, the least doubtful first.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -218,9 +209,8 @@ def one_start(system: System) -> ChainStart:
 def two_starts(system: System) -> ChainStart:
     """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
 
-    The best one has the largest total weight. Doubts are the maximum of three: without conditions, given the variables
-    that the
-    first start left out, and given those of the second.
+    The best one has the largest total weight. Doubts are the maximum of three: unconditional, given the variables that
+    the first start left out, and given those of the second.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -242,7 +232,6 @@ def two_starts(system: System) -> ChainStart:
 
 
 def _possible(system: System, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-    """Return as many of the preferred variables as can be positive together."""
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
     in_the_way = system.conflicts() * doubt
@@ -276,12 +265,9 @@ class PruningKernel:
     """Randomized pruning of one chart; `number` and the seed key its random streams.
 
     One chain suits few masks, two chains many. Two chains share selections, so that the weights kept by their masks can
-    be
-    compared. They start from different derivations if the cheap model sees two readings, and leave more variables free
-    if more are in doubt, and at some steps.
-
-    A kernel caches its masks for one chart with fixed weights. Each sampled derivation is used once, so
-    the chain has the same distribution as without a cache.
+    be compared. They start from different derivations if the cheap model sees two readings, and leave more variables
+    free if more are in doubt, and at some steps. Masks are cached for one chart with fixed weights. Each sampled
+    derivation is used once, so the chain has the same distribution as without a cache.
     """
 
     def __init__(self, system: System, number: int = 0, chains: int = 1) -> None:
@@ -302,9 +288,7 @@ class PruningKernel:
         return self.system.doubts() if self._chains == 1 else self.start.doubts
 
     def init(self, key: int) -> PruningState:
-        """Return derivations with the positive variables of `start`.
-
-        Two samples of one chart if the starts are equal.
+        """Return derivations with the positive variables of `start`, two samples of one chart if the starts are equal.
         """
         system = self.system
         drawn: dict[bytes, NDArray[np.bool_]] = {}
@@ -319,7 +303,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Return the state after one more mask per chain; `plan` is the number of the step, from 1."""
+        """Return derivations with the positive variables of `start`: two samples of one chart for equal starts."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
@@ -335,7 +319,7 @@ class PruningKernel:
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
 
     def _key(self, key: int, plan: int, use: int) -> Key:
-        """Return the key of a step's random stream: of each chain's derivation, and last of the selection."""
+        """Return the key of a step's random stream for each chain's derivation, and last for the selection."""
         return Key(key, self._number, (self._chains + 1) * plan + use)
 
     def _masked(
@@ -370,9 +354,9 @@ def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
 
 
 class Estimate(NamedTuple):
-    """Natural log of the total weight with its standard error, and expected features with theirs.
+    """Natural log of the total weight and expected features float64[K], each with Monte Carlo standard errors.
 
-    Features are float64[K]; errors are Monte Carlo standard errors, NaN for a single batch of masks.
+    Errors are NaN for a single batch of masks.
     """
 
     log_total: float
@@ -384,10 +368,8 @@ class Estimate(NamedTuple):
 def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
     """Estimate the total and the expected features from `masks` masks of one chain; exact if nothing is selected.
 
-    Meant for up to a dozen masks: with two chains, each mask would share its selection with only one other, and there
-    would be half as many selections to compare.
-
-    Raises `GrammarError` if there is no derivation.
+    Meant for up to a dozen masks: two chains would share each selection between two masks, and leave half as many
+    selections to compare. Raises `GrammarError` if there is no derivation.
     """
     if not selected_size(system.variables, system.branching):
         nothing = np.zeros(system.variables, np.bool_)

@@ -1,11 +1,10 @@
 """Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
-the paper. Without a cheap model, each step selects all variables that were not selected and enough of the others.
-With a cheap model, each step frees variables at random, doubtful ones more often; a long chain frees
-as many as are in doubt, and more at some steps. A step depends on its number,
-the selection and the cheap model, never on the assignment: otherwise the chain would not converge to the right
-distribution.
+the paper. Without a cheap model, each step selects all variables that were not selected and enough of the others. With
+a cheap model, each step frees variables at random, doubtful ones more often; a long chain frees as many as are in
+doubt, and more at some steps. A step depends on its number, the selection and the cheap model, never on the assignment:
+otherwise the chain would not converge to the right distribution.
 """
 
 from math import ceil
@@ -20,15 +19,14 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 _WIDE = 4
 """Period of wide steps of a long chain: some readings differ in more variables than other steps free."""
 _WIDEST = 8
-"""First step that frees most variables; the next ones are at doubled step numbers."""
+"""First step that frees most variables, repeated at doubled step numbers."""
 
 
 def selected_size(variables: int, branching: int) -> int:
     """Return the number of selected variables for rules of up to `branching` nonterminals.
 
-    The share is branching / (branching + 1), rounded, at least half. Of four or more variables at least two are free,
-    because
-    a single one cannot change if two change together.
+    The share is branching / (branching + 1), rounded, at least half. At least two of four or more variables are free,
+    because a single one cannot change if two change together.
     """
     if variables < 2:
         return 0
@@ -40,9 +38,8 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
     """Return the number of variables that step `plan` of a long chain leaves free; `doubts` float64[V].
 
     It is the expected number of errors of the cheap model, the sum of doubts rounded up, at most half of all variables
-    and at least as
-    many as `selected_size` leaves free. Wide steps free at least one and half as many more, up to two thirds; steps 8,
-    16, 32 and so on free seven tenths. Of two or more variables at least one is selected.
+    and at least as many as `selected_size` leaves free. Wide steps free at least one and half as many more, up to two
+    thirds; steps 8, 16, 32 and so on free seven tenths. At least one of two or more variables is selected.
     """
     variables = len(doubts)
     if variables < 2:
@@ -65,7 +62,7 @@ def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool
 
 
 def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """Return the selection after `selected`, bool[V]: all other variables and a uniform part of these."""
+    """Return the selection after `selected`, bool[V]: all other variables and a uniform part of the selected ones."""
     if not selected.any():
         return selected.copy()
     following = ~selected
@@ -74,9 +71,9 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
-    """Return a selection, bool[V], of all but `free` variables, which are drawn by their doubts.
+    """Return a selection, bool[V], of all but `free` variables.
 
-    They are drawn without replacement with probability proportional to their doubts, float64[V] > 0.
+    The free ones are drawn without replacement, with probability proportional to their doubts, float64[V] > 0.
     """
     selected = np.ones(len(doubts), np.bool_)
     free_some(doubts, free, key, selected)
@@ -86,7 +83,7 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
     """Return the selection of step `plan` of a long chain, bool[V]; see `free_size`.
 
-    The first wide step frees the most doubtful variables, the first ones of ties.
+    The first wide step frees the most doubtful variables, the first of ties.
     """
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:

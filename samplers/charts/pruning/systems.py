@@ -1,12 +1,12 @@
 """Deduction systems for randomized pruning: variables, graphs under a mask, and features.
 
-For a pair, a variable is whether one rule emits two words; for a sentence, whether some symbol covers a span.
+A variable of a pair is whether one rule emits two words; a variable of a sentence is whether some symbol covers a span.
 A selection and an assignment make a mask [BPK09 Algorithm 2].
 
-A cheap model, that of one-to-one links, estimates how doubtful each variable is: each word has at
-most one partner, and a set of links weighs the product of its emissions and the null emissions of other words.
-Links may cross. Marginals are computed by sum-product message passing between words [Pearl 1988] for one-to-one links
-[Huang & Jebara 2009]. They are exact if words and emissions form a tree, and approximate otherwise.
+A cheap model of one-to-one links estimates how doubtful each variable is: each word has at most one partner, and a set
+of links weighs the product of its emissions and the null emissions of other words. Links may cross. Marginals are
+computed by sum-product message passing between words [Pearl 1988] for one-to-one links [Huang & Jebara 2009]. They are
+exact if words and emissions form a tree, and approximate otherwise.
 """
 
 from abc import ABC, abstractmethod
@@ -71,9 +71,8 @@ def _send(pairs, alone, received, sent):
 def keep_spans(spans, selected, assigned, words, kept):
     """Fill `kept` bool[cells] with the spans that a mask keeps; `spans` int32[V, 2] are half open.
 
-    A selected negative span is pruned, and so is each span that crosses a selected positive one (overlaps it without
-    nesting).
-    In a binary tree this forces the positive span, since every span that no constituent crosses is a constituent.
+    Prunes selected negative spans, and spans that cross a selected positive one (overlap it without nesting). In a
+    binary tree this forces the positive span, since every span that no constituent crosses is a constituent.
     """
     for cell in range(words * (words + 1) // 2):
         kept[cell] = True
@@ -140,10 +139,7 @@ class System(ABC):
 
 
 class PairSystem(System):
-    """Sentence pair.
-
-    Features: expected emissions of each word pair (row by row) and of null words, and uses of rules.
-    """
+    """Sentence pair. Features: expected emissions of word pairs (row by row) and null words, and uses of rules."""
 
     def __init__(
         self,
@@ -207,9 +203,8 @@ class PairSystem(System):
 
 
 class SentenceSystem(System):
-    """Sentence.
-
-    Features: the probability that each span is a constituent, then expected uses of lexical and binary rules.
+    """Sentence. Features: the probability that each span is a constituent, and expected uses of lexical and binary
+    rules.
     """
 
     def __init__(self, sentence: ChartSentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:

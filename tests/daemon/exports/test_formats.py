@@ -101,8 +101,7 @@ def test_moses(tmp_path: Path) -> None:
     check([parsers.moses(line, names) for line in parsers.lines(path)], links=True, order=False)
     options = ExportOptions(format="moses", max_scope=None, features=tuple(names[:4]), smoothing=0)
     path, _, _ = write(tmp_path, ODD, options, name="four")
-    # Words a and x are only linked to each other; b is linked to y once and to z once, y to b once and once to
-    # nothing.
+    # Words a and x are only linked to each other; b is linked to y once and to z once, y to b once and once to nothing.
     wanted = "a [X][X] b [X] ||| x [X][X] y [X] ||| 1 0.5 0.75 0.5 ||| 0-0 1-1 2-2 ||| 3 4 3 ||| |||"
     assert [line for line in parsers.lines(path) if line.startswith("a [X][X] b [X] ||| x [X][X] y")] == [wanted]
     glue = [line.split(" ||| ") for line in parsers.lines(tmp_path / "g.glue")]

@@ -1,5 +1,4 @@
-"""The samplers draw the same values as before: digests of counts, derivations and links are stored next to this
-module.
+"""The samplers draw the same values as before: digests of counts, derivations and links are stored next to this module.
 
 `HIEROGRAM_WRITE_DIGESTS=1 pytest tests/daemon/learning/test_same_draws.py` updates them. Do that only if the draws
 are meant to change, and say so in the commit.

@@ -1,5 +1,4 @@
-"""Clients send arbitrary SQL queries to a real daemon, which keeps sampling, answers within a second, and stays
-small.
+"""Clients send arbitrary SQL queries to a real daemon, which keeps sampling, answers within a second, and stays small.
 
 The daemon has 1,024 descriptors. `pytest -m campaign tests/daemon/untrusted` runs it on both databases.
 """

@@ -21,7 +21,7 @@ from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_
 from hierogram.samplers.exceptions import AlignmentInputError
 
 Links = set[tuple[int, int]]
-NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def by_sets(method: str, forward: Links, backward: Links, height: int, width: int) -> Links:
@@ -46,7 +46,7 @@ def by_sets(method: str, forward: Links, backward: Links, height: int, width: in
             for t in range(width):
                 if (s, t) not in kept:
                     continue
-                for dy, dx in NEIGHBOURS:
+                for dy, dx in NEIGHBORS:
                     new = (s + dy, t + dx)
                     if new in union - kept and (source_free(new[0]) or target_free(new[1])):
                         kept.add(new)

@@ -147,8 +147,7 @@ def decoder_of(example: Example, pops: int = 0) -> SentenceDecoder:
 
 
 def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:
-    """Return the sentence, with a pass-through rule for each word that no rule translates alone, and all target
-    words.
+    """Return the sentence, with a pass-through rule for each word that no rule translates alone, and all target words.
     """
     numbers = {} if example.model.ngrams is None else ngram_model(example)[1]
     alone = {rule.source[0] for rule in example.model.rules if len(rule.source) == 1}

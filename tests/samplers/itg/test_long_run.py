@@ -88,8 +88,7 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
 
 
 def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -> list[tuple[Tree, ...]]:
-    """Return the derivations after one sweep from each start, each with its own stream; base distributions stay
-    fixed.
+    """Return the derivations after one sweep from each start, each with its own stream; base distributions stay fixed.
     """
     found = []
     for number, trees in enumerate(starts, 1):
@@ -102,8 +101,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
-    """Return whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a
-    fault.
+    """Return whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a fault.
     """
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
     exact = exact_of(pairs, 0.7, longest)

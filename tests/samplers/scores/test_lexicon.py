@@ -86,7 +86,7 @@ def test_features_come_from_the_other_pairs_only(seed: int) -> None:
             np.testing.assert_allclose(facts.alone[side, :size], twin.alone(others, words, side), rtol=1e-12)
             np.testing.assert_allclose(facts.nulls[side, :size], twin.nulls(others, words, side), rtol=1e-12)
             np.testing.assert_allclose(
-                facts.neighbours[side, :size], twin.neighbors(others, words, side), rtol=1e-10, atol=1e-12
+                facts.neighbors[side, :size], twin.neighbors(others, words, side), rtol=1e-10, atol=1e-12
             )
             features = np.empty((size, FEATURES))
             fill_features(side, (n, m), facts, features)
@@ -102,4 +102,4 @@ def test_words_absent_from_all_stored_pairs() -> None:
     pair = LinkedPair([-1, 0], [-1], [])
     np.testing.assert_allclose(facts.alone[0, :2], twin.alone(pairs, pair.source, 0))
     np.testing.assert_allclose(facts.together[:2, :1], twin.together(pairs, pair))
-    np.testing.assert_allclose(facts.neighbours[1, :1], twin.neighbors(pairs, pair.target, 1))
+    np.testing.assert_allclose(facts.neighbors[1, :1], twin.neighbors(pairs, pair.target, 1))

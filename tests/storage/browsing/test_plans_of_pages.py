@@ -107,7 +107,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     ),
     "pairs": lambda transaction: pairs_by_id(transaction.connection, [17, 18]),
     "a pair": lambda transaction: details.find_pair(transaction, 17),
-    "neighbours": lambda transaction: details.find_neighbors(transaction, 17),
+    "neighbors": lambda transaction: details.find_neighbors(transaction, 17),
     "counts": lambda transaction: details.count_uses(transaction, [("s17 common", "t17 usual")]),
     "a word": lambda transaction: words.count_word(transaction, "source", "s17"),
     "dispersion": lambda transaction: words.find_distribution(transaction, "source", "s17"),

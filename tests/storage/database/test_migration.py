@@ -20,7 +20,7 @@ def schema_of(url: str) -> list[str]:
         ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
         rows = query(url, f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND {ours}")
         return sorted(re.sub(r"\s+", " ", str(row[0])).replace(" ,", ",").replace('"', "") for row in rows)
-    catalogue = [
+    catalog = [
         "SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default"
         " FROM information_schema.columns WHERE table_schema = 'public'",
         "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'",
@@ -29,7 +29,7 @@ def schema_of(url: str) -> list[str]:
         "SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'",
         "SELECT relname, reloptions::text FROM pg_class WHERE relnamespace = 'public'::regnamespace",
     ]
-    rows = [row for statement in catalogue for row in query(url, statement)]
+    rows = [row for statement in catalog for row in query(url, statement)]
     return sorted(str(row) for row in rows if "alembic_version" not in str(row))
 
 

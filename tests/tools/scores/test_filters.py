@@ -1,5 +1,4 @@
-"""The OpusFilter and OpusCleaner filters of docs/scores.md: each line has a score or a reason, and pairs are
-streamed.
+"""The OpusFilter and OpusCleaner filters of docs/scores.md: each line has a score or a reason, and pairs are streamed.
 """
 
 import abc

@@ -83,8 +83,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's
-    first.
+    """The comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's first.
     """
 
     pairs: int

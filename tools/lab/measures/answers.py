@@ -54,8 +54,7 @@ def measure_pages(corpus: Corpus) -> Figures:
 
 
 def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on the Postgres database, if
-    given.
+    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on the Postgres database, if given.
 
     Raises `UsageError` if the database already contains a store.
     """

@@ -188,8 +188,7 @@ _FIRST_SWEEP = {"figure-6": 10}
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return the log-likelihood of each way at the beginning, after ten sweeps and at the end, as means over the
-    runs.
+    """Return the log-likelihood of each way at the beginning, after ten sweeps and at the end, as means over the runs.
     """
     rows = []
     for label, curve in curves_of(points).items():

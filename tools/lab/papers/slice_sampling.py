@@ -289,10 +289,10 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 
     with drawn(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
         first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
-        colours = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
+        colors = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
         for name, run in sorted(first.items()):
-            panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colours[name])
-            panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colours[name])
+            panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colors[name])
+            panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colors[name])
         for panel, label in zip(panels, ("samples", "processor time, s"), strict=True):
             panel.set_xlabel(label)
             panel.set_xscale("symlog" if panel is panels[0] else "log")

@@ -116,7 +116,7 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
     assert said[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
     assert re.search(r"forests.txt:1: malformed-tree: .*beside other children", said[1].err)
     assert re.search(
-        r"forests.txt:5: malformed-tree: .*'He' is in the place of 'She' in another expansion", said[1].err
+        r"forests.txt:5: malformed-tree: .*expected the word 'She' as in another expansion, got 'He'", said[1].err
     )
     assert "(NP" in said[4].out
     with open_store(store_url) as store:

@@ -219,8 +219,7 @@ def _traffic(learner: Learner) -> Traffic:
 
 
 class _Watch:
-    """Stopwatch between `go_on` and `note`, by wall-clock and by processor time; `noted` is the time of the last
-    note.
+    """Stopwatch between `go_on` and `note`, by wall-clock and by processor time; `noted` is the time of the last note.
     """
 
     def __init__(self) -> None:
@@ -239,10 +238,7 @@ class _Watch:
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process and its running descendants.
-
-    0 if the system does not report it.
-    """
+    """Return the processor time of this process and its running descendants. 0 if the system does not report it."""
     parents, seconds = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -221,8 +221,7 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 def _reweighed(
     table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
 ) -> NDArray[np.void]:
-    """Weight rules by relative frequency. Those of symbols inside fragments, and of unused labels, keep their
-    weights.
+    """Weight rules by relative frequency. Those of symbols inside fragments, and of unused labels, keep their weights.
     """
     found = table.copy()
     changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
@@ -233,8 +232,7 @@ def _reweighed(
 def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     """Return an ITG to learn from some evenly spaced pairs with two links and up to `largest` word pairs.
 
-    Initially rules are equally probable, and words have their frequencies in these pairs, with each link counted
-    twice.
+    Initially rules are equally probable, and words have their frequencies in these pairs, with each link counted twice.
     """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))

@@ -32,8 +32,7 @@ def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.
 
 
 def mixed_rules() -> Rules:
-    """Return rules of up to three nonterminals in all orders, with a word on either side or both, anywhere among
-    them.
+    """Return rules of up to three nonterminals in all orders, with a word on either side or both, anywhere among them.
     """
     sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
     for size in (1, 2, 3):
