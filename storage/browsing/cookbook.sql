@@ -56,7 +56,7 @@ HAVING sum(expected_uses) >= 2
 
 -- Which source sides have the most translations?
 SELECT source, count(*) AS translations, sum(count) AS uses
-  FROM grammar
+  FROM current_sample_grammar
  GROUP BY source
  ORDER BY translations DESC, source
  LIMIT 20;
@@ -65,7 +65,7 @@ SELECT source, count(*) AS translations, sum(count) AS uses
 SELECT v.token, v.count
   FROM vocabulary AS v
  WHERE v.side = 'source'
-   AND NOT EXISTS (SELECT 1 FROM grammar AS r WHERE r.source = v.token)
+   AND NOT EXISTS (SELECT 1 FROM current_sample_grammar AS r WHERE r.source = v.token)
  ORDER BY v.count DESC, v.token
  LIMIT 20;
 
@@ -85,7 +85,7 @@ SELECT source, target, expected_uses, p_target_given_source, p_source_given_targ
 
 -- What is the whole grammar of the current sample?
 SELECT source, target, count, p_target_given_source, p_source_given_target
-  FROM grammar
+  FROM current_sample_grammar
  WHERE scope <= 2
  ORDER BY source, target;
 
@@ -97,7 +97,7 @@ SELECT source, target, translation_weight, p_target_given_source, p_source_given
 
 -- Which rules of a source side with thousands of rules are in use?
 SELECT target, count, p_target_given_source
-  FROM by_source
+  FROM current_sample_by_source
  WHERE source = 'la maison'
  ORDER BY count DESC, target;
 
@@ -124,7 +124,7 @@ SELECT source, target, length, expected_uses
 
 -- How many rules of each scope are in use?
 SELECT scope, count(*) AS rules_in_use, sum(count) AS uses
-  FROM drawn_rule_table
+  FROM current_sample_rule_table
  GROUP BY scope
  ORDER BY scope;
 
@@ -210,7 +210,7 @@ SELECT id, source, target, alignment
 
 -- How many pairs arrived on each day?
 SELECT day, pairs, source_tokens, target_tokens
-  FROM growth
+  FROM pairs_by_day
  ORDER BY day;
 
 -- How far has sampling come?

@@ -16,7 +16,7 @@ SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance)
        r.count, r.length, r.scope, r.nonterminals, r.hiero
   FROM rules AS r
  WHERE r.expected_uses > 0""",
-    "drawn_rule_table": """
+    "current_sample_rule_table": """
 SELECT r.id, r.source, r.target, r.count,
        CAST(r.count AS DOUBLE PRECISION)
          / (SELECT sum(s.count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
@@ -30,19 +30,19 @@ SELECT v.token, v.side, r.*
   FROM vocabulary AS v
   JOIN rule_words AS w ON w.word_id = v.id
   JOIN rule_table AS r ON r.id = w.rule_id""",
-    "by_source": """
+    "current_sample_by_source": """
 SELECT id, source, target, count,
        CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
        scope, nonterminals, hiero
   FROM rules
  WHERE count > 0""",
-    "by_target": """
+    "current_sample_by_target": """
 SELECT id, target, source, count,
        CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
        scope, nonterminals, hiero
   FROM rules
  WHERE count > 0""",
-    "grammar": """
+    "current_sample_grammar": """
 SELECT id, source, target, count,
        CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
        CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
@@ -98,7 +98,7 @@ SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.doubt, s.evidence, s.l
   FROM pair_scores AS s
   JOIN sentence_pairs AS p ON p.id = s.pair_id
   JOIN corpora AS c ON c.id = p.corpus_id""",
-    "growth": """
+    "pairs_by_day": """
 SELECT {day} AS day, count(*) AS pairs,
        sum(source_length) AS source_tokens, sum(target_length) AS target_tokens
   FROM sentence_pairs

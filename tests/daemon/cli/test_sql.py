@@ -12,7 +12,7 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.cli.sql import split_statements
 
-QUERY = "SELECT source, target, count, NULL AS empty FROM grammar ORDER BY count DESC, source, target"
+QUERY = "SELECT source, target, count, NULL AS empty FROM current_sample_grammar ORDER BY count DESC, source, target"
 
 
 def test_results_are_tab_separated_or_json(learned_url: str, hierogram: Run) -> None:
@@ -43,7 +43,7 @@ def test_files_contain_all_rows(learned_url: str, hierogram: Run, tmp_path: Path
 
 
 def test_an_empty_result_keeps_its_columns(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
-    nothing = "SELECT source, target FROM grammar WHERE count < 0"
+    nothing = "SELECT source, target FROM current_sample_grammar WHERE count < 0"
     for name in ("none.csv", "none.json", "none.parquet"):
         assert hierogram("--store", learned_url, "sql", nothing, "--output", name).code == 0
     assert (tmp_path / "none.csv").read_bytes() == b"source,target\r\n"

@@ -220,8 +220,8 @@ def test_the_public_views_use_indexes(big_url: str) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "by_source WHERE source = 's17 common'",
-        "by_target WHERE target = 't17 usual'",
+        "current_sample_by_source WHERE source = 's17 common'",
+        "current_sample_by_target WHERE target = 't17 usual'",
         "rule_support WHERE rule_source = 's17 common' AND rule_target = 't17 usual'",
         "rule_support WHERE pair_id = 17",
         "rule_changes WHERE day = '2026-03-01'",

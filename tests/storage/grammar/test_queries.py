@@ -98,7 +98,7 @@ def test_pages_follow_one_another(store: Store, rules: dict[tuple[str, str], int
     assert store.find_rules("la", limit=0) == []
 
 
-@pytest.mark.parametrize(("view", "uses"), [("rule_table", "expected_uses"), ("drawn_rule_table", "count")])
+@pytest.mark.parametrize(("view", "uses"), [("rule_table", "expected_uses"), ("current_sample_rule_table", "count")])
 def test_the_view_of_all_rules(
     store: Store, store_url: str, rules: dict[tuple[str, str], int], view: str, uses: str
 ) -> None:

@@ -223,10 +223,10 @@ def test_the_position_counts_writing_transactions(store: Store) -> None:
     assert store.position() == 3
 
 
-def test_growth_by_day(store: Store, store_url: str) -> None:
+def test_pairs_by_day(store: Store, store_url: str) -> None:
     ingest(store, LINES)
     added_at = "'2026-02-03 23:59:59+00'" if store_url.startswith("postgres") else "'2026-02-03 23:59:59'"
     query(store_url, f"UPDATE sentence_pairs SET added_at = {added_at} WHERE id <= 3")
-    today, *rest = query(store_url, "SELECT * FROM growth ORDER BY day DESC")
+    today, *rest = query(store_url, "SELECT * FROM pairs_by_day ORDER BY day DESC")
     assert today[1:] == (1, 2, 2)
     assert rest == [("2026-02-03", 3, 6, 6)]

@@ -41,8 +41,8 @@ _ASKED = 50
 _QUESTIONS = {
     "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
     "by_target_side": "SELECT * FROM rule_table WHERE target = :side ORDER BY count DESC LIMIT 20",
-    "all_of_a_source_side": "SELECT * FROM by_source WHERE source = :side",
-    "all_of_a_target_side": "SELECT * FROM by_target WHERE target = :side",
+    "all_of_a_source_side": "SELECT * FROM current_sample_by_source WHERE source = :side",
+    "all_of_a_target_side": "SELECT * FROM current_sample_by_target WHERE target = :side",
     "by_word": "SELECT * FROM word_rules WHERE token = :side AND side = 'source' LIMIT 20",
 }
 
@@ -219,7 +219,7 @@ def measure_asking(corpus: Corpus) -> Figures:
                     connection.execute(text(question), {"side": side}).all()
                     seconds.append(time.perf_counter() - started)
                 figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "most_ms": max(seconds) * 1e3}
-            for view in ("grammar", "averaged_grammar", "by_source"):
+            for view in ("current_sample_grammar", "averaged_grammar", "current_sample_by_source"):
                 started = time.perf_counter()
                 dumped = sum(len(rows) for rows in connection.execute(text(f"SELECT * FROM {view}")).partitions(10_000))
                 figures[f"{view}_rules_per_second"] = dumped / (time.perf_counter() - started)
