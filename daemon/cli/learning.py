@@ -98,7 +98,7 @@ def _learn(
             )
         elif run is not None:
             sweeps_of_it = plural(run.sweeps, "sweep")
-            print_note(f"continuing an interrupted run: {run.done:,} of {sweeps_of_it} done")
+            print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {sweeps_of_it} done")
         with catch_signals(
             "hierogram: finishing and committing the current sweep; interrupt again to stop at once"
         ) as stop:

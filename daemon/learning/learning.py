@@ -165,7 +165,7 @@ class _RunSteps:
         self.pairs = self._store.count_pairs(ALIGNED)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
-        learner.total = pending * learner.course.burn_in + self.pairs * (run.sweeps - run.done)
+        learner.total = pending * learner.course.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
@@ -173,7 +173,7 @@ class _RunSteps:
         for lot in self._learner.iterate_batches([WAITING, SAMPLING]):
             batch = self._open(lot)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            more = len(lot.ids) == self.pairs and self._run.done < self._run.sweeps
+            more = len(lot.ids) == self.pairs and self._run.sweeps_done < self._run.sweeps
             if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
                 return False
         return True
@@ -184,19 +184,21 @@ class _RunSteps:
         If the pairs form several batches, each batch gets a few
         sweeps in turn, so that no part of the store falls far behind.
         """
-        while self._run.done < self._run.sweeps:
-            left = self._run.sweeps - self._run.done
+        while self._run.sweeps_done < self._run.sweeps:
+            left = self._run.sweeps - self._run.sweeps_done
             a_round = min(self._learner.settings.round_sweeps, left)
-            for lot in self._learner.iterate_batches(ALIGNED, self._run.after_id):
+            for lot in self._learner.iterate_batches(ALIGNED, self._run.after_pair_id):
                 whole = len(lot.ids) == self.pairs
                 batch = self._open(lot)
-                until = batch.sweeps + (left if whole else a_round) - self._run.within
+                until = batch.sweeps + (left if whole else a_round) - self._run.sweeps_in_round
                 if not self._sweep(batch, until, partial(self._after, whole)):
                     return False
                 if whole:
                     a_round = left
-                self._run = self._run._replace(after_id=int(lot.ids[-1]), within=0)
-            self._run = self._run._replace(done=self._run.done + a_round, after_id=0, within=0)
+                self._run = self._run._replace(after_pair_id=int(lot.ids[-1]), sweeps_in_round=0)
+            self._run = self._run._replace(
+                sweeps_done=self._run.sweeps_done + a_round, after_pair_id=0, sweeps_in_round=0
+            )
         self._store.save_run(self._run)
         if self.before is None:
             # There was nothing to sweep over.
@@ -207,10 +209,10 @@ class _RunSteps:
 
     def _after(self, whole: bool, sweeps: int) -> LearningRun:
         """Return the run's progress after `sweeps` sweeps over a batch, which is the `whole` store or a part of it."""
-        within = self._run.within + sweeps
-        return (
-            self._run._replace(done=self._run.done + within, within=0) if whole else self._run._replace(within=within)
-        )
+        sweeps_in_round = self._run.sweeps_in_round + sweeps
+        if whole:
+            return self._run._replace(sweeps_done=self._run.sweeps_done + sweeps_in_round, sweeps_in_round=0)
+        return self._run._replace(sweeps_in_round=sweeps_in_round)
 
     def _open(self, lot: PairBatch) -> OpenBatch:
         """Return the pairs in memory; reuse the open batch if it holds the same pairs."""

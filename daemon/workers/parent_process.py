@@ -105,7 +105,7 @@ def describe_committed(url: str) -> str:
             run, pairs = store.unfinished_run(), store.status().pairs
     except StoreError as error:
         return f"it is unknown what was committed, because the store does not respond ({error})"
-    sweeps = "" if run is None else f", and {run.done:,} of the {run.sweeps:,} sweeps after it"
+    sweeps = "" if run is None else f", and {run.sweeps_done:,} of the {run.sweeps:,} sweeps after it"
     return (
         f"committed so far: burn-in of {pairs[SETTLED]:,} of {sum(pairs.values()):,} pairs{sweeps}: run `hierogram "
         "learn` again to continue"

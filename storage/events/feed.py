@@ -64,7 +64,7 @@ class Events(StoreAccess):
                 return 0
             if page.events:
                 rows = [
-                    {"webhook": webhook.name, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
+                    {"webhook": webhook.name, "event_id": event.id, "state": WAITING, "attempts": 0, "retry_at": 0.0,
                      "body": json.dumps(event.plain(), ensure_ascii=False)}
                     for event in page.events
                 ]  # fmt: skip
@@ -92,8 +92,8 @@ class Events(StoreAccess):
             statement = (
                 select(table.webhook, table.event_id, table.attempts, table.body)
                 .where(table.state == WAITING, table.webhook == webhook.name)
-                .where((table.next_at <= moment) | (table.next_at > moment + longest_pause))
-                .order_by(table.next_at, table.event_id)
+                .where((table.retry_at <= moment) | (table.retry_at > moment + longest_pause))
+                .order_by(table.retry_at, table.event_id)
                 .limit(_DUE)
             )
             return [Delivery._make(row) for row in connection.execute(statement)]
@@ -106,7 +106,7 @@ class Events(StoreAccess):
             transaction.connection.execute(
                 update(table)
                 .where(table.c.webhook == delivery.webhook, table.c.event_id == delivery.event_id)
-                .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
+                .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, retry_at=again or 0.0)
             )
 
 

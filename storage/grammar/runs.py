@@ -25,7 +25,9 @@ class LearningRuns(Leases):
         """Start a learning run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
         with self._committing() as transaction:
             added = transaction.connection.execute(
-                insert(learning_runs).values(sweeps=sweeps, done=0, after_id=0, within=0, started_at=now())
+                insert(learning_runs).values(
+                    sweeps=sweeps, sweeps_done=0, after_pair_id=0, sweeps_in_round=0, started_at=now()
+                )
             )
             return LearningRun(new_id(added), sweeps)
 

@@ -21,20 +21,21 @@ class LabelRow(NamedTuple):
 class LearningRun(NamedTuple):
     """Progress of a learning run: `sweeps` sweeps over every pair after the schedule.
 
-    Pairs are swept in batches by id, one round of sweeps at a time. All pairs have had `done` sweeps. Pairs up to
-    `after_id` have also completed the current round, and the next batch has had `within` sweeps of it.
+    Pairs are swept in batches by id, one round of sweeps at a time. All pairs have had `sweeps_done` sweeps. Pairs
+    up to `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps
+    of it.
     """
 
     id: int
     sweeps: int
-    done: int = 0
-    after_id: int = 0
-    within: int = 0
+    sweeps_done: int = 0
+    after_pair_id: int = 0
+    sweeps_in_round: int = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether all sweeps are done."""
-        return self.done >= self.sweeps
+        return self.sweeps_done >= self.sweeps
 
 
 class SupportingPair(NamedTuple):

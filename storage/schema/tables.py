@@ -421,15 +421,15 @@ labels = Table(
     sqlite_with_rowid=False,
 )
 
-# Runs of `hierogram learn`. Of the `sweeps` after the schedule, all pairs have had `done`. Pairs up to `after_id` have
-# also completed the current round, and the next batch has had `within` sweeps of it.
+# Runs of `hierogram learn`. Of the `sweeps` after the schedule, all pairs have had `sweeps_done`. Pairs up to
+# `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps of it.
 learning_runs = Table(
     "learning_runs",
     metadata,
     Column("id", SERIAL, primary_key=True),
-    *_whole("sweeps", "done"),
-    Column("after_id", SERIAL, nullable=False),
-    Column("within", BigInteger, nullable=False),
+    *_whole("sweeps", "sweeps_done"),
+    Column("after_pair_id", SERIAL, nullable=False),
+    Column("sweeps_in_round", BigInteger, nullable=False),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
 )
@@ -570,12 +570,12 @@ webhook_deliveries = Table(
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("state", TEXT, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("next_at", Double, nullable=False),
+    Column("retry_at", Double, nullable=False),
     Column("body", TEXT, nullable=False),
     Column("status", Integer),
     Column("error", TEXT),
     CheckConstraint("state IN ('waiting', 'done', 'failed')", name="webhook_deliveries_state"),
-    Index("webhook_deliveries_by_state", "state", "next_at"),
+    Index("webhook_deliveries_by_state", "state", "retry_at"),
     sqlite_with_rowid=False,
 )
 

@@ -268,8 +268,8 @@ STORE_FAULTS = (
     Fault(
         "a delivery is not due at its exact second",
         "storage/events/feed.py",
-        "table.next_at <= moment",
-        "table.next_at < moment",
+        "table.retry_at <= moment",
+        "table.retry_at < moment",
         (_EVENTS, "-k", "sqlite and (test_deliveries or finished_deliveries)"),
     ),
     Fault(

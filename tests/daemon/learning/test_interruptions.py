@@ -140,7 +140,7 @@ def test_the_number_of_sweeps_determines_whether_a_run_is_continued(store_url: s
         learn(store, sweeps=5, options=after(8))
         run = store.unfinished_run()
         assert run is not None
-        assert (run.sweeps, run.done) == (5, 1)
+        assert (run.sweeps, run.sweeps_done) == (5, 1)
         # Another number is another run, and the previous one can no longer be continued.
         learn(store, sweeps=1)
         assert {row.sweep for row in store.pairs()} == {8}
@@ -249,7 +249,7 @@ commit, report = ResidentBatch.commit, learning.print_learned
 
 def committing(batch, store, records, labels, run):
     commit(batch, store, records, labels, run)
-    if run is not None and run.done == run.sweeps:
+    if run is not None and run.sweeps_done == run.sweeps:
         strike()
 
 if point == "commit":
@@ -339,7 +339,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
         assert again.align().pairs == 20
         run = again.continued()
         assert run is not None
-        assert (run.sweeps, run.done) == (sweeps, 0)
+        assert (run.sweeps, run.sweeps_done) == (sweeps, 0)
         assert again.run().finished
         assert {row.sweep for row in store.store.pairs()} == {6 + sweeps}
         # This is a new run that continues nothing.

@@ -378,8 +378,8 @@ def test_a_clock_that_was_ahead_keeps_no_delivery(
         monkeypatch.setattr(ShortPauses, "pause_seconds", 1_000.0)
         export(store)
         until(lambda: bool(query(store_url, "SELECT 1 FROM webhook_deliveries WHERE attempts = 1")))
-        [(next_at,)] = query(store_url, "SELECT next_at FROM webhook_deliveries")
-        assert float(str(next_at)) > clock() + ahead
+        [(retry_at,)] = query(store_url, "SELECT retry_at FROM webhook_deliveries")
+        assert float(str(retry_at)) > clock() + ahead
         monkeypatch.undo()
         monkeypatch.setattr("hierogram.daemon.serving.webhooks._LOOK_SECONDS", 0.02)
         until(lambda: count_deliveries(store)["done"] == 1)

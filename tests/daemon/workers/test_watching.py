@@ -159,8 +159,8 @@ def test_learning_reports_a_killed_ray_and_continues_from_there(what: str, tmp_p
                 wait_until(lambda s=started: all_ended(set(s)), "all its processes end")
                 run = store.unfinished_run()
                 assert run is not None
-                assert 0 < run.done < 400
-                assert f"and {run.done} of the 400 sweeps" in err.decode()
+                assert 0 < run.sweeps_done < 400
+                assert f"and {run.sweeps_done} of the 400 sweeps" in err.decode()
             learn(store, sweeps=400, options=LearnOptions(1, blocks=Blocks(3, 8)))
             assert verify(store).problems == []
             found.append(contents(store))

@@ -252,9 +252,9 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
 def test_the_progress_of_a_run_is_written_with_its_sweeps(store: Store) -> None:
     run = store.begin_run(3)
     position = store.position()
-    store.commit([], [SWEEP], run=run._replace(done=1))
+    store.commit([], [SWEEP], run=run._replace(sweeps_done=1))
     assert (store.position(), store.status().sweeps) == (position + 1, 1)
-    assert store.unfinished_run() == run._replace(done=1)
+    assert store.unfinished_run() == run._replace(sweeps_done=1)
 
 
 def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
