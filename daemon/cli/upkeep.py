@@ -96,7 +96,7 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
     for number, what in (
         (done.put_back, f"{one} no longer set aside|{many} no longer set aside"),
         (done.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
-        (done.resampled, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
+        (done.pair_positions, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),

@@ -23,15 +23,15 @@ class RepairReport:
 
     `reset_pairs`: ids of pairs that lost their derivation or samples. `aligned_again`: ids of pairs that lost their
     alignment. `put_back`: pairs that had been set aside. `resumed_pairs`: pairs with a derivation that were marked as
-    waiting. `resampled`: pairs whose last sampling time was unknown. `totals`: corrected totals of the store, before
-    and after. `remaining_problems`: problems that cannot be repaired.
+    waiting. `pair_positions`: pairs whose last sampling time was unknown. `totals`: corrected totals of the store,
+    before and after. `remaining_problems`: problems that cannot be repaired.
     """
 
     reset_pairs: list[int] = field(default_factory=list)
     aligned_again: list[int] = field(default_factory=list)
     put_back: int = 0
     resumed_pairs: int = 0
-    resampled: int = 0
+    pair_positions: int = 0
     rules_corrected: int = 0
     rules_added: int = 0
     rules_removed: int = 0
@@ -69,7 +69,7 @@ def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> R
 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> None:
     done.put_back = repairs.put_back()
-    lost, done.resumed_pairs, done.resampled = repairs.repair_states()
+    lost, done.resumed_pairs, done.pair_positions = repairs.repair_states()
     done.reset_pairs = lost
     left_out = _repair_counts(repairs, snapshot, done, report)
     if left_out is None:

@@ -12,7 +12,7 @@ from hierogram.storage.exceptions import HumanLinksError
 from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.ingest import human_link_rows, text_digest
 from hierogram.storage.records import GIVEN, UNALIGNED, LinkCorrection
-from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
+from hierogram.storage.schema.tables import human_links, link_corrections, sentence_pairs
 
 Texts = tuple[str, str]
 
@@ -21,7 +21,9 @@ Texts = tuple[str, str]
 def _links_of_texts_statement(texts: int) -> TextClause:
     """Return the statement that finds pairs with human links by the digests of `texts` texts, newest first; cached."""
     places = ", ".join(f":d{n}" for n in range(texts))
-    return text(f"SELECT digest, pair_id FROM corrections WHERE digest IN ({places}) ORDER BY pair_id DESC")
+    return text(
+        f"SELECT text_digest, pair_id FROM link_corrections WHERE text_digest IN ({places}) ORDER BY pair_id DESC"
+    )
 
 
 class HumanLinks(StoreAccess):
@@ -52,13 +54,21 @@ class HumanLinks(StoreAccess):
             if rows:
                 connection.execute(insert(human_links), rows)
             changed = connection.execute(
-                update(corrections).where(corrections.c.pair_id == pair_id).values(asked=corrections.c.asked + 1)
+                update(link_corrections)
+                .where(link_corrections.c.pair_id == pair_id)
+                .values(version=link_corrections.c.version + 1)
             )
             if rows and not changed.rowcount:
-                given = pair.alignment if pair.aligned_by == GIVEN else None
+                input_alignment = pair.alignment if pair.aligned_by == GIVEN else None
                 digest = text_digest(pair.source, pair.target)
                 connection.execute(
-                    insert(corrections).values(pair_id=pair_id, asked=1, done=0, given=given, digest=digest)
+                    insert(link_corrections).values(
+                        pair_id=pair_id,
+                        version=1,
+                        applied_version=0,
+                        input_alignment=input_alignment,
+                        text_digest=digest,
+                    )
                 )
             return True
 
@@ -74,14 +84,14 @@ class HumanLinks(StoreAccess):
         """
         with self._reading() as connection:
             rows = connection.execute(
-                select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
-                .join(sentence_pairs, sentence_pairs.c.id == corrections.c.pair_id)
+                select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
+                .join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id)
                 .where(
-                    corrections.c.done < corrections.c.asked,
+                    link_corrections.c.applied_version < link_corrections.c.version,
                     sentence_pairs.c.state != UNALIGNED,
                     is_sound(sentence_pairs.c.id),
                 )
-                .order_by(corrections.c.pair_id)
+                .order_by(link_corrections.c.pair_id)
                 .limit(limit)
             )
             return [LinkCorrection._make(row) for row in rows]
@@ -93,16 +103,16 @@ class HumanLinks(StoreAccess):
                 return []
             chosen = set(ids)
             rows = connection.execute(
-                select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
-                .where(corrections.c.pair_id.between(min(chosen), max(chosen)))
-                .order_by(corrections.c.pair_id)
+                select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
+                .where(link_corrections.c.pair_id.between(min(chosen), max(chosen)))
+                .order_by(link_corrections.c.pair_id)
             )
             return [LinkCorrection._make(row) for row in rows if row.pair_id in chosen]
 
     def is_corrected(self, pair_id: int) -> bool:
         """Return whether the pair's alignment follows its human links."""
-        pending = select(corrections.c.pair_id).where(
-            corrections.c.pair_id == pair_id, corrections.c.done < corrections.c.asked
+        pending = select(link_corrections.c.pair_id).where(
+            link_corrections.c.pair_id == pair_id, link_corrections.c.applied_version < link_corrections.c.version
         )
         with self._reading() as connection:
             return connection.scalar(pending) is None
@@ -146,11 +156,15 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
 def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
     """Mark the pairs' alignments as following this version of their human links; delete empty corrections."""
     connection = transaction.connection
-    for pair_id, asked in corrected:
-        connection.execute(update(corrections).where(corrections.c.pair_id == pair_id).values(done=asked))
+    for pair_id, version in corrected:
+        connection.execute(
+            update(link_corrections).where(link_corrections.c.pair_id == pair_id).values(applied_version=version)
+        )
         left = select(human_links.c.pair_id).where(human_links.c.pair_id == pair_id).exists()
         connection.execute(
-            delete(corrections).where(
-                corrections.c.pair_id == pair_id, corrections.c.done == corrections.c.asked, ~left
+            delete(link_corrections).where(
+                link_corrections.c.pair_id == pair_id,
+                link_corrections.c.applied_version == link_corrections.c.version,
+                ~left,
             )
         )

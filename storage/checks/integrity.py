@@ -62,19 +62,19 @@ _OFFENDERS = {
     "links without a pair, or of a pair without an alignment": """
         SELECT l.pair_id FROM pair_links AS l LEFT JOIN sentence_pairs AS p ON p.id = l.pair_id
          WHERE p.id IS NULL OR p.state = 'unaligned'""",
-    "human links out of range, or of pairs missing from the table corrections": """
+    "human links out of range, or of pairs missing from the table link_corrections": """
         SELECT h.pair_id FROM human_links AS h
-          LEFT JOIN sentence_pairs AS p ON p.id = h.pair_id LEFT JOIN corrections AS c ON c.pair_id = h.pair_id
+          LEFT JOIN sentence_pairs AS p ON p.id = h.pair_id LEFT JOIN link_corrections AS c ON c.pair_id = h.pair_id
          WHERE p.id IS NULL OR c.pair_id IS NULL OR h.source < 0 OR h.source >= p.source_length
             OR h.target < 0 OR h.target >= p.target_length""",
-    "superfluous rows in the table corrections, without human links and pending work": """
-        SELECT c.pair_id FROM corrections AS c
-         WHERE c.done > c.asked OR (c.done = c.asked
+    "superfluous rows in the table link_corrections, without human links and pending work": """
+        SELECT c.pair_id FROM link_corrections AS c
+         WHERE c.applied_version > c.version OR (c.applied_version = c.version
            AND NOT EXISTS (SELECT 1 FROM human_links AS h WHERE h.pair_id = c.pair_id))""",
     "pairs whose alignment contradicts their human links": """
         SELECT h.pair_id FROM human_links AS h
-          JOIN corrections AS c ON c.pair_id = h.pair_id JOIN sentence_pairs AS p ON p.id = h.pair_id
-         WHERE c.done = c.asked AND h.fixed <> (' ' || p.alignment || ' '
+          JOIN link_corrections AS c ON c.pair_id = h.pair_id JOIN sentence_pairs AS p ON p.id = h.pair_id
+         WHERE c.applied_version = c.version AND h.fixed <> (' ' || p.alignment || ' '
           LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
     "rules without a positive count, or with a negative count": """
         SELECT id FROM rules
@@ -95,14 +95,14 @@ _OFFENDERS = {
          WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
     "pairs with only one of derivation and position of resampling": """
         SELECT d.pair_id FROM derivations AS d
-         WHERE NOT EXISTS (SELECT 1 FROM resampled AS v WHERE v.pair_id = d.pair_id)
-        UNION ALL SELECT v.pair_id FROM resampled AS v
+         WHERE NOT EXISTS (SELECT 1 FROM pair_positions AS v WHERE v.pair_id = d.pair_id)
+        UNION ALL SELECT v.pair_id FROM pair_positions AS v
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
     "scores of missing pairs": """
         SELECT s.pair_id FROM pair_scores AS s
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = s.pair_id)""",
-    "restarts of missing pairs": """
-        SELECT r.pair_id FROM restarts AS r
+    "schedule restarts of missing pairs": """
+        SELECT r.pair_id FROM schedule_restarts AS r
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",
     "ingest batches with more stored rejected lines than rejected lines counted": """
         SELECT b.id FROM ingest_batches AS b

@@ -44,9 +44,9 @@ _GOING_ON = """
     UPDATE sentence_pairs SET state = 'sampling'
      WHERE state IN ('unaligned', 'waiting') AND id IN (SELECT pair_id FROM derivations)"""
 _VISITS = (
-    "DELETE FROM resampled WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
-    "INSERT INTO resampled (pair_id, position)"
-    " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM resampled) ORDER BY pair_id",
+    "DELETE FROM pair_positions WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
+    "INSERT INTO pair_positions (pair_id, position)"
+    " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM pair_positions) ORDER BY pair_id",
     "DELETE FROM pair_scores WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)",
 )
 _NOTED_IDS = (
@@ -97,7 +97,7 @@ class Repair:
         """Make every pair's state, derivation and resampling position agree.
 
         Returns the pairs that start again, the number of pairs with a derivation that were marked as waiting, and the
-        number of missing or superfluous rows of `resampled` and of scores.
+        number of missing or superfluous rows of `pair_positions` and of scores.
         """
         # Do not assign ids again that other tables mention.
         state = self._writing.state
@@ -116,7 +116,7 @@ class Repair:
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         remove_pairs(self._writing)
         count_restarts(self._writing)
-        for table in ("derivations", "resampled"):
+        for table in ("derivations", "pair_positions"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
@@ -131,7 +131,9 @@ class Repair:
         self.restart(pair_ids)
         self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
         # Human links are to be followed again.
-        self._changed("UPDATE corrections SET done = asked - 1 WHERE pair_id IN (SELECT id FROM staged_ids)")
+        self._changed(
+            "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
+        )
         self._changed(
             "UPDATE sentence_pairs SET alignment = '', aligned_by = 'nobody', state = 'unaligned'"
             " WHERE id IN (SELECT id FROM staged_ids)"

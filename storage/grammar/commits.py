@@ -99,7 +99,7 @@ def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, bu
     )
     connection.execute(
         text(
-            "INSERT INTO resampled (pair_id, position)"
+            "INSERT INTO pair_positions (pair_id, position)"
             f" SELECT pair_id, :position FROM {progress.name} WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
         ),

@@ -14,7 +14,7 @@ from hierogram.storage.database.transactions import StoreAccess, WriteTransactio
 from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.records import PairRow, SupportingPair
-from hierogram.storage.schema.tables import corpora, indexed_pairs, resampled, rule_pairs, rules, sentence_pairs
+from hierogram.storage.schema.tables import corpora, indexed_pairs, pair_positions, rule_pairs, rules, sentence_pairs
 
 UsedKey = tuple[int, int, int, int]
 """Pair id, key high, key low, uses."""
@@ -31,9 +31,12 @@ class OccurrenceIndex(StoreAccess):
         with self._reading() as connection:
             position = read_state(connection).position
             known = select(indexed_pairs.c.pair_id).where(
-                indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
+                indexed_pairs.c.pair_id == pair_positions.c.pair_id,
+                indexed_pairs.c.position == pair_positions.c.position,
             )
-            unindexed = select(resampled.c.pair_id).where(resampled.c.pair_id == sentence_pairs.c.id, ~known.exists())
+            unindexed = select(pair_positions.c.pair_id).where(
+                pair_positions.c.pair_id == sentence_pairs.c.id, ~known.exists()
+            )
             statement = (
                 pair_rows()
                 .where(sentence_pairs.c.id > after_id, unindexed.exists(), is_sound(sentence_pairs.c.id))
@@ -45,10 +48,10 @@ class OccurrenceIndex(StoreAccess):
     def count_unindexed(self) -> int:
         """Return the number of pairs whose current derivation is not indexed."""
         with self._reading() as connection:
-            known = (indexed_pairs.c.pair_id == resampled.c.pair_id) & (
-                indexed_pairs.c.position == resampled.c.position
+            known = (indexed_pairs.c.pair_id == pair_positions.c.pair_id) & (
+                indexed_pairs.c.position == pair_positions.c.position
             )
-            joined: FromClause = resampled.outerjoin(indexed_pairs, known)
+            joined: FromClause = pair_positions.outerjoin(indexed_pairs, known)
             return (
                 connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None)))
                 or 0
@@ -68,9 +71,9 @@ class OccurrenceIndex(StoreAccess):
                 return 0
             transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
             current = connection.scalars(
-                select(resampled.c.pair_id)
-                .join(staged_ids, staged_ids.c.id == resampled.c.pair_id)
-                .where(resampled.c.position <= position)
+                select(pair_positions.c.pair_id)
+                .join(staged_ids, staged_ids.c.id == pair_positions.c.pair_id)
+                .where(pair_positions.c.position <= position)
             ).all()
             transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
             transaction.loader.stage(staged_uses, _with_rules(transaction, list(uses)))
@@ -80,7 +83,7 @@ class OccurrenceIndex(StoreAccess):
                 " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
                 " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
                 "INSERT INTO indexed_pairs (pair_id, position)"
-                " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN resampled AS v ON v.pair_id = i.id",
+                " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN pair_positions AS v ON v.pair_id = i.id",
             ):
                 connection.execute(text(statement))
             return len(current)

@@ -57,7 +57,7 @@ def count_restarts(transaction: WriteTransaction) -> None:
     """Count a schedule restart for each pair of `staged_ids`."""
     transaction.connection.execute(
         text(
-            "INSERT INTO restarts (pair_id, number) SELECT id, 1 FROM staged_ids WHERE true"
-            " ON CONFLICT (pair_id) DO UPDATE SET number = restarts.number + 1"
+            "INSERT INTO schedule_restarts (pair_id, restarts) SELECT id, 1 FROM staged_ids WHERE true"
+            " ON CONFLICT (pair_id) DO UPDATE SET restarts = schedule_restarts.restarts + 1"
         )
     )

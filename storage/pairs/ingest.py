@@ -32,11 +32,11 @@ from hierogram.storage.records import (
 from hierogram.storage.records.operations import FILE_FAILED, NewEvent
 from hierogram.storage.schema.tables import (
     corpora,
-    corrections,
     failed_files,
+    http_requests,
     human_links,
     ingest_batches,
-    requests,
+    link_corrections,
     sentence_pairs,
 )
 
@@ -53,7 +53,7 @@ _PAIR_COLUMNS = (
 
 MAX_KEY_LENGTH = 255
 """Maximum length of a request key in characters."""
-_REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "answer")
+_REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "response")
 
 Receipt = tuple[RequestRow, int | None]
 """State of a request to record, and its number of lines recorded before (None: new request)."""
@@ -170,14 +170,16 @@ class Ingest(StoreAccess):
         """Return the request with the key, or None if it does not exist."""
         with self._reading() as connection:
             row = connection.execute(
-                select(*(requests.c[name] for name in _REQUEST_COLUMNS)).where(requests.c.key == key)
+                select(*(http_requests.c[name] for name in _REQUEST_COLUMNS)).where(http_requests.c.key == key)
             ).one_or_none()
             return None if row is None else RequestRow(*row)
 
     def forget_requests(self, before: datetime) -> int:
         """Delete requests that were last updated before `before`. Returns their number."""
         with self._writing() as transaction:
-            return transaction.connection.execute(delete(requests).where(requests.c.touched_at < before)).rowcount
+            return transaction.connection.execute(
+                delete(http_requests).where(http_requests.c.updated_at < before)
+            ).rowcount
 
 
 def _insert_pairs(
@@ -332,18 +334,18 @@ def save_request(transaction: WriteTransaction, request: RequestRow, since: int 
 
     Raises `RequestConflictError` if another process has recorded the request since.
     """
-    values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"touched_at": now()}
+    values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
     if since is None:
-        known = transaction.connection.scalar(select(requests.c.key).where(requests.c.key == request.key))
+        known = transaction.connection.scalar(select(http_requests.c.key).where(http_requests.c.key == request.key))
         if known is not None:
             raise RequestConflictError(
                 f"the request {request.key!r} is being ingested by another process: try again later"
             )
-        transaction.connection.execute(insert(requests).values(**values, started_at=now()))
+        transaction.connection.execute(insert(http_requests).values(**values, started_at=now()))
         return
     changed = transaction.connection.execute(
-        update(requests)
-        .where(requests.c.key == request.key, requests.c.lines == since, requests.c.done.is_(False))
+        update(http_requests)
+        .where(http_requests.c.key == request.key, http_requests.c.lines == since, http_requests.c.done.is_(False))
         .values(values)
     )
     if changed.rowcount != 1:
@@ -390,8 +392,8 @@ _FIRST_TRIED = 16
 _WITHDRAWN_TRIED = 10
 
 _ALL_CONTENTS = text(
-    "SELECT p.id, p.identity, p.corpus_id, p.external_id, p.source, p.target, p.alignment, p.aligned_by, c.given"
-    " FROM sentence_pairs AS p LEFT JOIN corrections AS c ON c.pair_id = p.id ORDER BY p.id"
+    "SELECT p.id, p.identity, p.corpus_id, p.external_id, p.source, p.target, p.alignment, p.aligned_by,"
+    " c.input_alignment FROM sentence_pairs AS p LEFT JOIN link_corrections AS c ON c.pair_id = p.id ORDER BY p.id"
 ).execution_options(yield_per=10_000)
 
 
@@ -405,7 +407,7 @@ def wrong_identities(connection: Connection) -> list[int]:
     wrong: list[int] = []
     often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
     """Pairs with frequent content: by corpus and content, then pair id by identity."""
-    for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, given in connection.execute(
+    for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, input_alignment in connection.execute(
         _ALL_CONTENTS
     ):
         base = bases.get(corpus_id)
@@ -419,8 +421,8 @@ def wrong_identities(connection: Connection) -> list[int]:
         source, target = sides
         contents: tuple[str, ...] = ()
         if aligned_by == GIVEN:
-            # Human links change the alignment; `given` is the alignment from the input.
-            contents = (_content(source, target, alignment if given is None else given),)
+            # Human links change the alignment.
+            contents = (_content(source, target, alignment if input_alignment is None else input_alignment),)
         if aligned_by != GIVEN or not linked:
             contents += (_content(source, target, None),)
         if not _occurs(base, contents, range(_FIRST_TRIED), {identity}):
@@ -467,10 +469,18 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
         pair_id = pair_ids[place]
         said += human_link_rows(pair_id, links, origin)
         digest = text_digest(pairs.sources[place], pairs.targets[place])
-        given = pairs.alignments[place] if linked else pairs.alignments[place] or ""
-        changed.append({"pair_id": pair_id, "asked": 1, "done": 0, "given": given, "digest": digest})
+        alignment = pairs.alignments[place] if linked else pairs.alignments[place] or ""
+        changed.append(
+            {
+                "pair_id": pair_id,
+                "version": 1,
+                "applied_version": 0,
+                "input_alignment": alignment,
+                "text_digest": digest,
+            }
+        )
     transaction.connection.execute(insert(human_links), said)
-    transaction.connection.execute(insert(corrections), changed)
+    transaction.connection.execute(insert(link_corrections), changed)
 
 
 def human_link_rows(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:

@@ -22,9 +22,9 @@ from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
     derivations,
+    pair_positions,
     pair_scores,
-    resampled,
-    restarts,
+    schedule_restarts,
     sentence_pairs,
     settings,
 )
@@ -106,9 +106,9 @@ class StoredPairs(StoreAccess):
             unsettled = (UNALIGNED, WAITING, SAMPLING)
             statement = (
                 pair_rows()
-                .join(resampled, resampled.c.pair_id == sentence_pairs.c.id)
+                .join(pair_positions, pair_positions.c.pair_id == sentence_pairs.c.id)
                 .where(sentence_pairs.c.state.not_in(unsettled), is_sound(sentence_pairs.c.id))
-                .order_by(resampled.c.position, resampled.c.pair_id)
+                .order_by(pair_positions.c.position, pair_positions.c.pair_id)
                 .limit(limit)
             )
             return as_rows(connection.execute(statement))
@@ -219,10 +219,10 @@ def pair_rows() -> Select[tuple[object, ...]]:
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
         # A damaged SQLite file can hold values of another type.
         cast(derivations.c.current, LargeBinary), cast(derivations.c.averages, LargeBinary), pair.aligned_by,
-        func.coalesce(restarts.c.number, 0), derivations.c.checksum,
+        func.coalesce(schedule_restarts.c.restarts, 0), derivations.c.checksum,
     ).select_from(
         sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id).outerjoin(
-            restarts, restarts.c.pair_id == sentence_pairs.c.id
+            schedule_restarts, schedule_restarts.c.pair_id == sentence_pairs.c.id
         )
     )  # fmt: skip
 

@@ -94,7 +94,15 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         .group_by(sentence_pairs.c.corpus_id)
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
-    tables = ("rule_pairs", "indexed_pairs", "derivations", "resampled", "restarts", "human_links", "corrections")
+    tables = (
+        "rule_pairs",
+        "indexed_pairs",
+        "derivations",
+        "pair_positions",
+        "schedule_restarts",
+        "human_links",
+        "link_corrections",
+    )
     put_back(transaction)
     for table in (*tables, "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))

@@ -82,14 +82,14 @@ class TextAlignerCounts(NamedTuple):
 
 
 class LinkCorrection(NamedTuple):
-    """A pair whose human links have changed `asked` times and whose alignment must be updated.
+    """A pair whose human links have changed `version` times and whose alignment must be updated.
 
-    `given` is the alignment from the input, None if the input had no alignment.
+    `input_alignment` is None if the input had no alignment.
     """
 
     id: int
-    asked: int
-    given: str | None
+    version: int
+    input_alignment: str | None
 
 
 @dataclass(slots=True)

@@ -65,7 +65,7 @@ class Claim(NamedTuple):
 class RequestRow(NamedTuple):
     """An idempotent request, which its client may repeat under the same key: its progress and response.
 
-    `lines` is the number of stored lines, `digest` their digest. `answer` is JSON, final if the request is `done`.
+    `lines` is the number of stored lines, `digest` their digest. `response` is JSON, final if the request is `done`.
     """
 
     key: str
@@ -73,7 +73,7 @@ class RequestRow(NamedTuple):
     lines: int
     digest: bytes
     done: bool
-    answer: str
+    response: str
 
 
 class ExportRow(NamedTuple):

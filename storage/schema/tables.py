@@ -208,12 +208,12 @@ damaged_pairs = Table(
 )
 
 # Store position at which a pair was last sampled. A separate table, so that only short rows are rewritten.
-resampled = Table(
-    "resampled",
+pair_positions = Table(
+    "pair_positions",
     metadata,
     Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
     Column("position", BigInteger, nullable=False),
-    Index("resampled_by_position", "position", "pair_id"),
+    Index("pair_positions_by_position", "position", "pair_id"),
 )
 
 # Pairs to withdraw, or withdrawn at `done_at`. Ids are never reused, so each id is withdrawn only once.
@@ -336,8 +336,8 @@ rule_history = Table(
     sqlite_with_rowid=False,
 )
 
-# Index of pairs by rule; `indexed_pairs` has the `resampled` position of the indexed derivation. Rows of deleted rules
-# remain until their pairs are re-indexed. Joins with `rules` exclude them, because ids are never reused.
+# Index of pairs by rule; `indexed_pairs` has the position in `pair_positions` of the indexed derivation. Rows of
+# deleted rules remain until their pairs are re-indexed. Joins with `rules` exclude them, because ids are never reused.
 rule_pairs = Table(
     "rule_pairs",
     metadata,
@@ -396,19 +396,19 @@ sweeps = Table(
     Column("log_likelihood_before", Double),
 )
 
-# Idempotent requests: `digest` is the digest of the first `lines` lines, `answer` the response so far (JSON).
-requests = Table(
-    "requests",
+# Idempotent requests: `digest` is the digest of the first `lines` lines, `response` the response so far (JSON).
+http_requests = Table(
+    "http_requests",
     metadata,
     Column("key", TEXT, primary_key=True),
     Column("corpus", TEXT, nullable=False),
     Column("lines", BigInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("done", Boolean, nullable=False),
-    Column("answer", TEXT, nullable=False),
+    Column("response", TEXT, nullable=False),
     Column("started_at", MOMENT, nullable=False),
-    Column("touched_at", MOMENT, nullable=False),
-    Index("requests_by_touch", "touched_at"),
+    Column("updated_at", MOMENT, nullable=False),
+    Index("http_requests_by_update", "updated_at"),
 )
 
 # Parameters of the labels of a tree grammar: strength α and probability of expansion β.
@@ -435,11 +435,11 @@ learning_runs = Table(
 )
 
 # Number of schedule restarts of pairs whose alignment changed.
-restarts = Table(
-    "restarts",
+schedule_restarts = Table(
+    "schedule_restarts",
     metadata,
     Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, nullable=False),
+    Column("restarts", BigInteger, nullable=False),
 )
 
 
@@ -502,18 +502,22 @@ human_links = Table(
     sqlite_with_rowid=False,
 )
 
-# Pairs that have or had human links: the number of changes (`asked`), and the number of changes that the pair's
-# alignment includes (`done`). `given` is the alignment from the input, `digest` the digest of the texts.
-corrections = Table(
-    "corrections",
+# Pairs that have or had human links: the number of changes (`version`), and the number of changes that the pair's
+# alignment includes (`applied_version`).
+link_corrections = Table(
+    "link_corrections",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    *_whole("asked", "done"),
-    Column("given", TEXT),
-    Column("digest", LargeBinary, nullable=False),
+    *_whole("version", "applied_version"),
+    Column("input_alignment", TEXT),
+    Column("text_digest", LargeBinary, nullable=False),
 )
-_only_where("corrections_pending", corrections.c.done < corrections.c.asked, corrections.c.pair_id)
-Index("corrections_by_text", corrections.c.digest)
+_only_where(
+    "link_corrections_pending",
+    link_corrections.c.applied_version < link_corrections.c.version,
+    link_corrections.c.pair_id,
+)
+Index("link_corrections_by_text", link_corrections.c.text_digest)
 
 
 # Events in commit order. The oldest are deleted if there are more than `event_state.kept`.

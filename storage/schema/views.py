@@ -90,7 +90,7 @@ SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses
   JOIN rule_pairs AS u ON u.rule_id = r.id
   JOIN sentence_pairs AS p ON p.id = u.pair_id
   JOIN indexed_pairs AS i ON i.pair_id = p.id
-  JOIN resampled AS v ON v.pair_id = p.id
+  JOIN pair_positions AS v ON v.pair_id = p.id
   JOIN corpora AS c ON c.id = p.corpus_id""",
     "scored_pairs": """
 SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.doubt, s.evidence, s.log_probability,

@@ -166,8 +166,8 @@ STORE_FAULTS = (
     Fault(
         "pairs sampled in the last transaction are not indexed",
         "storage/grammar/occurrences.py",
-        "resampled.c.position <= position",
-        "resampled.c.position < position",
+        "pair_positions.c.position <= position",
+        "pair_positions.c.position < position",
         (_COMMITS, "-k", "sqlite and indexed_at"),
     ),
     # Claims.
@@ -224,7 +224,7 @@ STORE_FAULTS = (
     Fault(
         "a request recorded by another process is overwritten",
         "storage/pairs/ingest.py",
-        "requests.c.lines == since, ",
+        "http_requests.c.lines == since, ",
         "",
         (_INGEST, "-k", "sqlite and continues_from"),
     ),

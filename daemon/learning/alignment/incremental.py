@@ -281,7 +281,7 @@ def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> Aligne
     prior = _prior(store, texts)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
     # Read the corrections before the links: corrections that arrive in between are handled later.
-    corrected = {row.id: row.asked for row in store.corrections_by_pair(ids)}
+    corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
     both, aligned = align(texts, options, prior=prior, known=known)
     lines = list(aligned.lines())
@@ -471,16 +471,17 @@ def apply_corrections(
     """
     done = []
     for given in (True, False):
-        some = [correction for correction in pending if (correction.given is not None) == given]
+        some = [correction for correction in pending if (correction.input_alignment is not None) == given]
         if not some:
             continue
         ids = [correction.id for correction in some]
         known, linked = store.human_links(ids), store.links_by_id(ids)
         change = AlignerChange()
-        change.corrected = [(correction.id, correction.asked) for correction in some]
+        change.corrected = [(correction.id, correction.version) for correction in some]
         lines: dict[int, str] = {}
         for correction in some if given else ():
-            links = [(int(s), int(t)) for s, _, t in (link.partition("-") for link in (correction.given or "").split())]
+            pharaoh = (link.partition("-") for link in (correction.input_alignment or "").split())
+            links = [(int(s), int(t)) for s, _, t in pharaoh]
             kept = known.get(correction.id, KnownLinks()).kept(links)
             lines[correction.id] = " ".join(f"{s}-{t}" for s, t in kept)
         if linked:

@@ -139,7 +139,7 @@ class IngestRequest:
         self._earlier = self._store.find_request(key) if key is not None else None
         self._since = self._earlier.lines if self._earlier else None
         self.answer = (
-            IngestAnswer.model_validate_json(self._earlier.answer) if self._earlier else IngestAnswer.empty(corpus)
+            IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer.empty(corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
             raise self._other(f"the earlier request used the corpus {self._earlier.corpus!r}")

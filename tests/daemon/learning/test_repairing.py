@@ -63,7 +63,7 @@ DAMAGE = {
     "aligner jumps": "UPDATE aligner_jumps SET count = 99 WHERE width = 1",
     "corpus": "UPDATE corpora SET pairs = 5",
     "batch": "UPDATE ingest_batches SET accepted = 5",
-    "resampled": "DELETE FROM resampled WHERE pair_id < 4",
+    "pair_positions": "DELETE FROM pair_positions WHERE pair_id < 4",
 }
 LOST = {
     "derivation truncated": "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 7",
@@ -122,7 +122,15 @@ def test_a_derivation_is_kept_if_only_the_state_was_lost(filled: Store, store_ur
 
 
 def test_all_damage_at_once(filled: Store, store_url: str) -> None:
-    for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "resampled"):
+    for damage in (
+        "count",
+        "extra rule",
+        "totals",
+        "key runs emptied",
+        "vocabulary row",
+        "aligner words",
+        "pair_positions",
+    ):
         query(store_url, DAMAGE[damage])
     query(store_url, LOST["derivation truncated"])
     assert repair(filled).remaining_problems == []

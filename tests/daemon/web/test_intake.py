@@ -365,7 +365,7 @@ def test_a_request_recorded_by_another_daemon_in_between(
         def add_pairs(self, *arguments: Any) -> Any:
             query(
                 store_url,
-                "INSERT INTO requests (key, corpus, lines, digest, done, answer, started_at, touched_at)"
+                "INSERT INTO http_requests (key, corpus, lines, digest, done, response, started_at, updated_at)"
                 " VALUES ('k1', 'default', 9, :digest, :done, '{}', '2024-01-01', '2024-01-01')",
                 digest=b"",
                 done=False,
@@ -383,9 +383,9 @@ def test_a_request_recorded_by_another_daemon_in_between(
 
 def test_old_requests_are_forgotten(service: FakeService, connect: Connect, store: Store, store_url: str) -> None:
     post(connect(service), BODY, "k1")
-    query(store_url, "UPDATE requests SET touched_at = '2020-01-01 00:00:00'")
+    query(store_url, "UPDATE http_requests SET updated_at = '2020-01-01 00:00:00'")
     post(connect(service), as_json(LINES[0]), "k2")
-    assert query(store_url, "SELECT key FROM requests") == [("k2",)]
+    assert query(store_url, "SELECT key FROM http_requests") == [("k2",)]
     assert store.find_request("k1") is None
 
 

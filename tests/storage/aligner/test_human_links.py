@@ -52,9 +52,11 @@ def test_no_table_is_scanned(store: Store) -> None:
         store.align(AlignerChange(corrected=[(17, 2)]))
     assert len(seen) > 10
     for entry in seen:
-        for table in ("human_links", "corrections", "sentence_pairs"):
+        for table in ("human_links", "link_corrections", "sentence_pairs"):
             # The index contains only the pending links.
-            assert_no_scan(entry["plan"].replace("SCAN corrections USING INDEX corrections_pending", ""), table)
+            assert_no_scan(
+                entry["plan"].replace("SCAN link_corrections USING INDEX link_corrections_pending", ""), table
+            )
     assert store.corrections_by_pair([17]) == []
 
 

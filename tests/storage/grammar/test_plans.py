@@ -124,7 +124,7 @@ def test_the_indexes_are_also_used_with_statistics(big_copy: Store, store_url: s
         assert len(store.stalest_pairs(20)) == 20
         assert len(store.pairs(after_id=10, limit=20, states=["waiting"])) == 20
     assert_no_scan(plan_of(seen, "FROM rules"), "rules")
-    assert "resampled_by_position" in plan_of(seen, "resampled")
+    assert "pair_positions_by_position" in plan_of(seen, "pair_positions")
     for entry in seen:
         assert_no_scan(entry["plan"], "sentence_pairs")
 
@@ -148,8 +148,8 @@ def test_pairs_by_state_and_by_age(big: Store) -> None:
         assert "Sort" not in entry["plan"]
     with plans() as seen:
         assert len(big.stalest_pairs(20)) == 20
-    plan = plan_of(seen, "resampled")
-    assert "resampled_by_position" in plan
+    plan = plan_of(seen, "pair_positions")
+    assert "pair_positions_by_position" in plan
     for table in ("sentence_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
@@ -170,7 +170,7 @@ def test_withdrawals_touch_only_removed_rows(big_copy: Store) -> None:
         withdraw(big_copy, rows, [])
     assert len(seen) >= 8
     for entry in seen:
-        for table in ("sentence_pairs", "derivations", "resampled", "withdrawals", "vocabulary"):
+        for table in ("sentence_pairs", "derivations", "pair_positions", "withdrawals", "vocabulary"):
             assert_no_scan(entry["plan"], table)
 
 
@@ -237,9 +237,21 @@ def test_views_of_one_side_pair_or_day_read_only_that(big_url: str, question: st
     engine.dispose()
     plan = "\n".join(str(row[-1]) for row in rows)
     # Corpora are few, so any way of reading them is fine.
-    for table in ("rules", "r", "rule_pairs", "u", "sentence_pairs", "p", "indexed_pairs", "i", "resampled", "v", "h"):
+    for table in (
+        "rules",
+        "r",
+        "rule_pairs",
+        "u",
+        "sentence_pairs",
+        "p",
+        "indexed_pairs",
+        "i",
+        "pair_positions",
+        "v",
+        "h",
+    ):
         assert f"SCAN {table}" not in plan, plan
-    for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "resampled", "rule_history"):
+    for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "pair_positions", "rule_history"):
         assert f"Seq Scan on {table}" not in plan, plan
     if not sqlite:
         # Scanning a whole index is not acceptable either: the requested value must be the index condition.
@@ -250,13 +262,13 @@ def test_pairs_that_are_not_indexed(big_copy: Store) -> None:
     with plans() as seen:
         assert len(big_copy.unindexed_pairs(after_id=10, limit=20)[1]) == 20
     plan = plan_of(seen, "indexed_pairs")
-    for table in ("sentence_pairs", "resampled", "indexed_pairs", "derivations"):
+    for table in ("sentence_pairs", "pair_positions", "indexed_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
         big_copy.index_pairs(range(5, 15), big_copy.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
     assert len(seen) >= 6
     for entry in seen:
-        for table in ("rules", "rule_pairs", "sentence_pairs", "resampled", "indexed_pairs"):
+        for table in ("rules", "rule_pairs", "sentence_pairs", "pair_positions", "indexed_pairs"):
             assert_no_scan(entry["plan"], table)
 
 

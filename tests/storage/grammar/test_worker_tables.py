@@ -38,7 +38,7 @@ TABLES = {
     "rules": "id",
     "rule_words": "word_id, rule_id",
     "derivations": "pair_id",
-    "resampled": "pair_id",
+    "pair_positions": "pair_id",
     "sentence_pairs": "id",
     "store_state": "id",
     "rule_history": "day, rule_id",

@@ -81,7 +81,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert store.human_links([pair]) == {pair: known}
     found = verify(store)
     assert (found.problems, found.human_links) == ([], 2)
-    assert query(store_url, f"SELECT number FROM restarts WHERE pair_id = {pair}") == [(1,)]
+    assert query(store_url, f"SELECT restarts FROM schedule_restarts WHERE pair_id = {pair}") == [(1,)]
     # The same alignment is returned for the same texts on request.
     [row] = store.pairs_by_id([pair])
     _, [answer] = TextAligner(store).answer([(row.source, row.target)])
@@ -97,7 +97,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
         assert links(store, pair) == before
     assert not links(store, pair) & known.fixed
     assert links(store, pair) & known.forbidden
-    assert query(store_url, "SELECT count(*) FROM corrections") == [(0,)]
+    assert query(store_url, "SELECT count(*) FROM link_corrections") == [(0,)]
     assert verify(store).problems == []
     _, [answer] = TextAligner(store).answer([(row.source, row.target)])
     assert not set(answer.links) & known.fixed
@@ -158,7 +158,7 @@ def test_impossible_links_are_refused(store: Store) -> None:
 def test_an_alignment_that_violates_human_links_is_found(store: Store, store_url: str) -> None:
     store.set_human_links(1, wrong(store, 1), "a test")
     apply_pending_corrections(store, threads=1)
-    [(alignment,)] = query(store_url, "SELECT given FROM corrections")
+    [(alignment,)] = query(store_url, "SELECT input_alignment FROM link_corrections")
     with writing_connection(store.engine) as connection:
         connection.exec_driver_sql(f"UPDATE sentence_pairs SET alignment = '{alignment}' WHERE id = 1")
     assert any("contradicts their human links" in problem for problem in verify(store).problems)

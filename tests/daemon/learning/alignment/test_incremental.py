@@ -99,7 +99,7 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
     assert verify(store).problems == []
     assert error_rate(store, 0, 3) < 0.2
     # The new derivations are drawn from other random streams than the first ones.
-    assert query(store_url, "SELECT number FROM restarts WHERE pair_id <= 3") == [(1,)] * 3
+    assert query(store_url, "SELECT restarts FROM schedule_restarts WHERE pair_id <= 3") == [(1,)] * 3
     rows = store.pairs(limit=3)
     assert [row.current for row in rows] == current(store, rows)
     assert [row.current for row in rows] != current(store, [row._replace(restarts=0) for row in rows])
