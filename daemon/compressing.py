@@ -98,12 +98,7 @@ class CompressedFile:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[CompressedFile]:
-    """Write a file, compressed if its name ends in .gz or .zst.
-
-    The file appears when the block ends without an error.
-
-    Raises `ExportError`.
-    """
+    """Write a file atomically, compressed if its name ends in .gz or .zst. Raises `ExportError`."""
     compression = split_suffix(path.name)[1] or Compression.NONE
     try:
         with atomic_write(path.absolute()) as file:

@@ -145,7 +145,6 @@ class SamplingSection(Section):
 
 
 def _is_http_url(text: str) -> bool:
-    """Return whether the text is an HTTP URL with a host and a valid port."""
     try:
         parts = urlsplit(text)
         return bool(re.fullmatch(r"https?://\S+", text) and parts.hostname) and parts.port != 0
@@ -328,7 +327,6 @@ class _EnvironmentFirst(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put the environment before what is handed over, which is the file's content."""
         return env_settings, init_settings
 
 
@@ -388,7 +386,6 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | None) -> str:
-    """Return one line for each thing that is wrong: where it stands, its key, the reason."""
     lines = []
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]

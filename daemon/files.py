@@ -21,10 +21,7 @@ def cache_folder() -> Path:
 
 
 def printable(name: str) -> str:
-    r"""Return a file name, or a text with names, in a form that logs, stores and JSON can hold.
-
-    Bytes that are not UTF-8 (in Python, surrogates), control characters and line separators are escaped: `\xff`.
-    """
+    """Return a name with bytes that are not UTF-8, control characters and line separators escaped as `\\xff`."""
     if name.isprintable():
         return name
     letters = []
@@ -79,10 +76,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name when the block ends without an error, after it is on disk.
-
-    A device or a pipe is written directly, not replaced. Raises `FileExistsError` if the path is a database.
-    """
+    """Write a file that appears at the end of the block, once on disk. Devices and pipes are written directly."""
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):

@@ -60,10 +60,7 @@ def write_arrays(
 
 
 def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the values and arrays of a file. Changes of the arrays do not reach the file.
-
-    Raises `InputError` if the file cannot be read, is of another kind, or is damaged.
-    """
+    """Return the values and (copy-on-write) arrays of a file. Raises `InputError`."""
     line = first_line(kind, version)
     try:
         with open(path, "rb") as file:
@@ -108,7 +105,6 @@ def _padding(size: int) -> bytes:
 
 
 def _description(kind: np.dtype[Any]) -> Any:
-    """Return a dtype as JSON: the fields of an aligned record, the name of any other dtype."""
     if kind.fields is None:
         return kind.newbyteorder("<").str
     return [[name, kind.fields[name][0].newbyteorder("<").str] for name in kind.names or ()]

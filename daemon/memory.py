@@ -24,10 +24,7 @@ def limit_malloc_arenas() -> None:
 
 
 def trim_malloc() -> None:
-    """Return the C library's unused memory to the system, up to a third of a daemon's memory after hours.
-
-    Only for glibc.
-    """
+    """Return glibc's unused memory to the system, up to a third of a daemon's memory after hours."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 

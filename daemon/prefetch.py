@@ -13,10 +13,7 @@ _END = object()
 
 
 def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield the items in order, and prepare the next item meanwhile. Errors are raised at the item's place.
-
-    Closing the generator waits for the item in preparation, so an item must not take without end.
-    """
+    """Yield the items in order while preparing the next one. Closing waits for the item in preparation."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as thread:
         coming: Future[Any] = thread.submit(next, iterator, _END)
@@ -26,10 +23,7 @@ def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
 
 
 def map_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
-    """Yield `make(item)` for each item in order, computed in `threads` threads.
-
-    Items are read as threads become free.
-    """
+    """Yield `make(item)` for each item in order, computed in threads, reading items as threads become free."""
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
         coming: deque[Future[Made]] = deque()
         for item in items:

@@ -31,10 +31,7 @@ class Progress:
         self.pause = _QUIET_SECONDS
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """Report `done` of `total` (None: unknown) and a `count` of units, with a `note` in words.
-
-        `unit` names the units of this phase if they differ from those of the whole.
-        """
+        """Report `done` of `total` (None: unknown) and a `count` of units, with a `note`; `unit` names this phase's."""
         now = time.monotonic()
         if now - self.last < self.pause:
             return

@@ -48,10 +48,7 @@ STANDARD_INPUT = "-"
 
 
 def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
-    """Return the files of a command, or standard input if none is given.
-
-    If standard input is a terminal, a hint is printed; `what` names the expected input.
-    """
+    """Return the files of a command, or standard input (after a hint, if it is a terminal) if none is given."""
     found = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in found and sys.stdin.isatty():
         print_note(f"reading {what} from standard input; press Ctrl-D to finish")
@@ -66,12 +63,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar and the file of sentences. The grammar is a file, or a store that `stack` closes.
-
-    `is_grammar` returns whether a single file is the grammar. Without a file, the sentences are read from standard
-    input, unless `needs_file` is set. Raises `UsageError` if the arguments are wrong, and `InputError` if the file
-    cannot be read.
-    """
+    """Return the grammar (a file, or a store that `stack` closes) and the file of sentences (None: standard input)."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 

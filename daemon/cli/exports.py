@@ -155,7 +155,6 @@ def export(
 
 
 def _warn_if_empty(manifest: "Manifest") -> None:
-    """Warn if no rule was written."""
     if not manifest.rules:
         last = next((f" by {left.filter}" for left in manifest.filters if not left.after), "")
         print_note(f"hierogram: no rules left after filtering{last}")
@@ -176,7 +175,6 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:
-    """Write a Datasette configuration with canned queries, disabled facets, and a time limit."""
     import json
 
     from hierogram.daemon.exports.datasette import datasette_configuration
@@ -198,7 +196,6 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
-    """Add a job to the schedule, or replace the job of the same name."""
     from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.schedule import add_job, show_time
     from hierogram.storage.options import OptionError
@@ -323,7 +320,6 @@ def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
 
 
 def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
-    """Print the schedule, next runs, last result, and error of each job."""
     from hierogram.daemon.exports.schedule import show_time
 
     for status in jobs:

@@ -166,17 +166,14 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _is_list(field: OptionField) -> bool:
-    """Return whether the option takes a comma-separated list of strings."""
     return any(get_origin(kind) is tuple for kind in (field.type, *get_args(field.type)))
 
 
 def _is_file(field: OptionField) -> bool:
-    """Return whether the option is a file path."""
     return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
 
 
 def _plain_default(field: OptionField) -> Any:
-    """Return the default as the command line shows it."""
     return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
 
 

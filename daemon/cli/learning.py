@@ -171,10 +171,7 @@ class Stop:
         return bool(self.number)
 
     def ignore(self) -> None:
-        """Ignore signals until the process ends, because all work that they could interrupt is done.
-
-        A process killed by a signal would report failure.
-        """
+        """Ignore signals until the process ends: a process killed by a signal would report failure."""
         self.ignoring = True
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
@@ -182,10 +179,7 @@ class Stop:
 
 @contextmanager
 def catch_signals(said: str) -> Iterator[Stop]:
-    """Record SIGINT and SIGTERM within the context, and print `said`. A second signal ends the process at once.
-
-    After `Stop.ignore`, signals stay ignored. Only for the main thread.
-    """
+    """Record SIGINT and SIGTERM, and print `said`. A second signal ends the process. Only for the main thread."""
     stop = Stop()
     since = 0.0
 

@@ -100,7 +100,6 @@ def _daemon_commands() -> Iterator[Command]:
 
 
 def _add_commands() -> None:
-    """Register the commands of the daemon, then the commands of extensions."""
     added = [command for one in extensions() if one.commands for command in one.commands()]
     for command in (*_daemon_commands(), *added):
         app.command(epilog=f"\b\nExample:\n  {command.example}", rich_help_panel=command.group)(command.function)

@@ -117,10 +117,6 @@ def rules(
 
 
 def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    """Print each fragment as an outline, one node a line.
-
-    Words are quoted to distinguish them from frontier nonterminals.
-    """
     for rule, of_rule in zip(found, uses, strict=True):
         print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
         depth = 2

@@ -93,10 +93,7 @@ def split_statements(text: str) -> list[str]:
 
 
 def write_answer(answer: "SpooledResult", path: Path) -> int:
-    """Write the rows to a .csv, .json or .parquet file, and return their number. The file appears whole or not at all.
-
-    Raises `OSError` if the file cannot be written.
-    """
+    """Write the rows to a .csv, .json or .parquet file atomically, and return their number."""
     with atomic_write(path) as file:
         if path.suffix == ".parquet":
             return _write_parquet(answer, file)

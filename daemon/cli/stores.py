@@ -93,7 +93,6 @@ def init(
 
 
 def _create_subword_store(words: "GrammarStore", url: str) -> None:
-    """Create a store with the same pairs, whose words are split into subwords (BPE)."""
     with (
         words,
         interruptible("the new store is incomplete: run the same command again to continue"),
@@ -187,7 +186,6 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
 
 
 def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
-    """Poll a store's status. Refresh the display on a terminal; elsewhere print each status."""
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))
         live = None
@@ -282,7 +280,6 @@ def events(
 
 
 def _line(event: "Event") -> str:
-    """Return an event as a readable line."""
     head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
     if event.rule_id is not None:
         before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "

@@ -16,10 +16,7 @@ from hierogram.storage.records import PairRow, Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's current derivation, top-down in source order, root rule first; empty if it has no derivation.
-
-    Raises `DamagedPairsError` if the pair cannot be read.
-    """
+    """Return the pair's current derivation, top-down, root rule first; empty if it has none."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -27,10 +24,7 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules that the pair is expected to use, averaged over its sweeps, highest expected use first.
-
-    Raises `DamagedPairsError` if the pair cannot be read.
-    """
+    """Return the rules that the pair is expected to use, averaged over its sweeps, most expected first."""
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules(settings)
@@ -72,9 +66,7 @@ class ConcordanceRow(NamedTuple):
 
 
 class ConcordancePage(NamedTuple):
-    """A page of pairs. `next` is the id after which to continue (None: no more pairs). `indexed`: whether the index was
-    used. Otherwise the search covered ids up to `looked_at` out of `last`.
-    """
+    """A page of pairs: the `next` id, whether the index was used, else how far ids were `looked_at`."""
 
     lines: list[ConcordanceRow]
     next: int | None
@@ -86,9 +78,7 @@ class ConcordancePage(NamedTuple):
 def concordance(
     transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
 ) -> ConcordancePage:
-    """Return the first pairs above id `after` whose derivations use
-    the rule (id, or None if no derivation uses it; sides).
-    """
+    """Return the first pairs above id `after` whose derivations use the rule (its id or None, and sides)."""
     settings = transaction.settings()
     rule_id, *sides = rule
     last = details.last_pair(transaction)

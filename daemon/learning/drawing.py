@@ -17,11 +17,7 @@ _LEVEL = 48.0
 
 
 def draw(uses: Sequence[RuleUse]) -> str:
-    """Return the derivation as an SVG document.
-
-    Node Xn is rule n of the derivation on both sides, so the target tree
-    shows the reordering. Raises `InputError` if there is no derivation.
-    """
+    """Return the derivation as an SVG document of two trees with shared node numbers."""
     if not uses:
         raise InputError("the pair has no derivation yet: it is waiting for sampling")
     top, widest, groups = 0.0, 0.0, []
@@ -37,7 +33,6 @@ def draw(uses: Sequence[RuleUse]) -> str:
 
 
 def _tree(uses: Sequence[RuleUse], side: str) -> tuple[float, float, list[str]]:
-    """Return the width, height and SVG elements of one side's tree."""
     parts = [_parts(use, side) for use in uses]
     # A rule's children follow it in the list of uses.
     widths = [0.0] * len(uses)
@@ -69,7 +64,6 @@ def _tree(uses: Sequence[RuleUse], side: str) -> tuple[float, float, list[str]]:
 
 
 def _parts(use: RuleUse, side: str) -> list[int | str]:
-    """Return one side's parts in order: indices of children among the uses, and runs of words."""
     parts: list[int | str] = []
     for symbol in parse_side(getattr(use, side)):
         if isinstance(symbol, int):

@@ -150,7 +150,6 @@ class Learner(AbstractContextManager["Learner"]):
         self.chain.close()
 
     def __exit__(self, *exception: object) -> None:
-        """Close the learner."""
         self.close()
 
     def _report(self, phase: str, stage: int, pairs: int, done: int) -> None:
@@ -192,10 +191,7 @@ class Learner(AbstractContextManager["Learner"]):
         return self.chain.open(self.store, pairs) or self.open(self.store.pairs_by_id(pairs.ids.tolist()))
 
     def withdraw(self, rows: list[PairRow]) -> None:
-        """Remove the stored pairs from the store and the counts. No open batch may hold them.
-
-        Open batches of a `whole` kind must be reopened.
-        """
+        """Remove the stored pairs from the store and the counts. No open batch may hold them."""
         leaving = withdraw(self.store, rows, self.settings)
         if leaving is not None:
             self.chain.change(leaving.loaded, leaving.state, -1)
@@ -254,7 +250,6 @@ class Learner(AbstractContextManager["Learner"]):
         batch.commit(self.store, records, self.chain.labels(), run)
 
     def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
-        """Sweep once over the active pairs of the batch; return the record of the sweep."""
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.course.reached(batch.sweeps[active]).max())

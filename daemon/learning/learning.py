@@ -71,10 +71,7 @@ _MAX_SALTS = 8
 
 
 def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun | None:
-    """Return the interrupted run if `learn` would continue it: it has the same number of `sweeps` (None: any number).
-
-    A run whose sweeps are complete only needs to be reported. If new pairs have arrived since, that run is over.
-    """
+    """Return the interrupted run if `learn` would continue it: the same number of `sweeps` (None: any)."""
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
@@ -152,10 +149,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
 
 
 class _RunSteps:
-    """Remaining steps of a run, derived from the store and the run's record after any interruption.
-
-    The methods return False if they were asked to stop.
-    """
+    """Remaining steps of a run. The methods return False if they were asked to stop."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner
@@ -179,11 +173,6 @@ class _RunSteps:
         return True
 
     def go_on(self) -> bool:
-        """Take all pairs through the remaining sweeps of the run.
-
-        If the pairs form several batches, each batch gets a few
-        sweeps in turn, so that no part of the store falls far behind.
-        """
         while self._run.sweeps_done < self._run.sweeps:
             left = self._run.sweeps - self._run.sweeps_done
             a_round = min(self._learner.settings.round_sweeps, left)
@@ -215,7 +204,6 @@ class _RunSteps:
         return self._run._replace(sweeps_in_round=sweeps_in_round)
 
     def _open(self, lot: PairBatch) -> OpenBatch:
-        """Return the pairs in memory; reuse the open batch if it holds the same pairs."""
         if self._batch is None or not np.array_equal(self._batch.ids, lot.ids):
             self._batch = None
             self._batch = lot.open()

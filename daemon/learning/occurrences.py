@@ -20,10 +20,7 @@ _PAIRS_AT_ONCE = 500
 def index_occurrences(
     store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Index every pair whose current derivation is not indexed; return their number.
-
-    `report` receives the number so far. Pairs that are sampled at the same time are indexed by the next call.
-    """
+    """Index every pair whose current derivation is not indexed; return (and `report`) their number."""
     indexed = after = 0
     while not stop():
         found = _index_some(store, after, _PAIRS_PER_TRANSACTION)
@@ -61,10 +58,7 @@ class IndexTurns:
 
 
 def _index_some(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs above an id; return the last id and the number indexed, or None if no pair is left.
-
-    Raises `DamagedPairsError`.
-    """
+    """Index up to `limit` pairs above an id; return the last id and the number, or None if none is left."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None

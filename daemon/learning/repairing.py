@@ -84,10 +84,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Ste
 def _repair_counts(
     repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None
 ) -> tuple[float, ...] | None:
-    """Set the counts of rules and links to a recount; return the expected uses that no rule counts.
-
-    Returns None if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
-    """
+    """Set counts of rules and links to a recount and return the left-out uses, or None if damage was deleted first."""
     with open_recount(snapshot, report) as recount:
         links = [fault.pair_id for fault in recount.damaged_links]
         alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
@@ -127,7 +124,6 @@ def _repair_rules(repairs: Repair, part: RulePart, done: RepairReport) -> list[s
 
 
 def _count_difference(links: dict[Name, tuple[int, int]]) -> AlignerChange:
-    """Return the difference between counted and stored aligner counts."""
     lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     change = AlignerChange()

@@ -29,10 +29,7 @@ _SMALLER_AT_FIRST = 2
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: their batch, current state, averages and sweeps, and the last committed values of these.
-
-    The averages are read on first use.
-    """
+    """Pairs in memory: batch, state, averages (read on first use), sweeps, and what was last committed."""
 
     rows: list[PairRow]
     loaded: LoadedBatch
@@ -95,9 +92,7 @@ class ResidentBatch:
         self.committed_sweeps = self.sweeps.copy()
 
     def parts(self, averages: Blobs, most: int, at_first: int) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """Yield the parts of a commit, `at_first` pairs and then `most`
-        pairs each: pair updates and the resulting changes of rule counts.
-        """
+        """Yield the parts of a commit (`at_first` pairs, then `most` each): pair updates and count deltas."""
         course = find_kind(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -134,7 +129,6 @@ class ResidentBatch:
         return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
 
     def _committed(self, trees: Blobs, first: int, last: int) -> StoredSamples:
-        """Return the last committed derivations of some pairs; `trees` contains those of all pairs."""
         records = slice_blobs(self.committed_averages, first, last)
         return StoredSamples(slice_blobs(trees, first, last), records, self.committed[first:last])
 
@@ -234,10 +228,7 @@ PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove the pairs from the store in one transaction; return a batch of those that had a derivation.
-
-    The caller must hold the lease unless it is free. Raises the errors of `Store.withdraw`.
-    """
+    """Remove the pairs from the store in one transaction; return a batch of those that had a derivation."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.of(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))

@@ -74,10 +74,7 @@ class NamedCounts:
             self._jumps[backward_ones.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts among the given words and among the given stems, by number.
-
-        `vocabulary`: sizes of the source and target vocabularies, of the store plus the given words.
-        """
+        """Return the counts among the given words and stems by number, given both vocabulary sizes."""
         of_words, of_stems = (self._of_unit(unit, vocabulary) for unit in names)
         return of_words, of_stems
 
@@ -111,7 +108,6 @@ class NamedCounts:
 
 
 def _is_plausible(counts: AlignerCounts) -> bool:
-    """Return whether all counts are non-negative and all jumps fit the arrays of the aligner."""
     return (
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(of_word) >= 0 for _, _, *of_word in counts.words)

@@ -64,7 +64,6 @@ class VerifyReport:
 
 
 def _recount_readable(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Damage]]:
-    """Count rules; if pairs are damaged, report each of them and count the others."""
     try:
         return [load_stored(rows, settings).rules(settings)], []
     except DamagedPairsError as error:
@@ -112,7 +111,6 @@ def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
 
 
 def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
-    """Return the rules of some slices, with their numbers as ids."""
     rows, sides = spill.read(first, last)
     columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
     sources, targets = (Texts(*side) for side in sides)
@@ -211,10 +209,7 @@ class Recount:
 
 @contextmanager
 def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Recount]:
-    """Recount everything; `report` receives pairs done and in total.
-
-    The caller must pass the stored rules to the recount before comparing them.
-    """
+    """Recount everything. The stored rules must be passed to the recount before comparing."""
     with open_spill(_RULE, 2) as stored, open_spill(_RULE, 2) as counted, open_spill(_LINKS, 1) as links:
         recount = Recount(stored, counted, links)
         _recount_links(snapshot, recount, links)
@@ -260,7 +255,6 @@ def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
 
 
 def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerChange:
-    """Count the links of pairs; pairs whose links are damaged are added to `damaged` instead."""
     change = AlignerChange()
     try:
         count_links(rows, change)
@@ -311,7 +305,6 @@ class _Problems:
         self._first: list[tuple[int, Any, str]] = []
 
     def add(self, kind: int, places: Sequence[Any], told: Callable[[int], str]) -> None:
-        """Add problems of a kind at these places; `told` returns the description of problem k."""
         self.number += len(places)
         first = nsmallest(_MAX_PROBLEMS, range(len(places)), key=places.__getitem__)
         self._first += [(kind, places[k], told(k)) for k in first]
@@ -319,11 +312,9 @@ class _Problems:
         del self._first[_MAX_PROBLEMS:]
 
     def add_all(self, kind: int, lines: Sequence[str]) -> None:
-        """Add problems of a kind, in their order."""
         self.add(kind, range(len(lines)), lines.__getitem__)
 
     def first(self) -> list[str]:
-        """Return the descriptions of the first problems."""
         return [line for _, _, line in self._first]
 
 
@@ -332,7 +323,6 @@ _TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MI
 
 
 def _compare(part: RulePart, problems: _Problems) -> None:
-    """Compare every column of the stored rules with the recount."""
     ids, rules, counted = part.stored.ids, part.stored.rules, part.counted
     matches = part.matches()
 
@@ -370,10 +360,7 @@ def _value(rules: RuleDeltas, name: str, row: int) -> object:
 
 
 def verify(store: Store, report: Steps | None = None) -> VerifyReport:
-    """Recount every rule from all derivations and samples of one snapshot and compare with the stored rules.
-
-    Also runs the database's own checks. `report` receives pairs done and in total.
-    """
+    """Recount every rule from one snapshot's derivations and compare; also run the database's own checks."""
     with ThreadPoolExecutor(1, thread_name_prefix="check") as thread:
         # The database check reads the whole file and releases the GIL.
         checking = thread.submit(store.file_damage)

@@ -70,7 +70,6 @@ def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
 
 
 def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
-    """Return a function from the words of two sides to the counts of the store's aligner."""
     from hierogram.daemon.learning.stored_links import NamedCounts, unit_names, words_and_stems
 
     def learned(source: Side, target: Side) -> LearnedCounts:

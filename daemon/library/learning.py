@@ -50,7 +50,6 @@ class Learning:
         self.report: LearnReport | None = None
 
     def __iter__(self) -> Iterator[LearnProgress]:
-        """Perform the sweeps, and yield the progress after each. Raises the errors of the run."""
         return self._taken(wait=True)
 
     def run(self, progress: Callable[[LearnProgress], None] | None = None) -> LearnReport:

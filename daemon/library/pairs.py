@@ -59,7 +59,6 @@ class StoredPair:
         return f"StoredPair({self.number}: {self.source!r}, {self.target!r}, {self._row.alignment!r})"
 
     def _repr_html_(self) -> str:
-        """Return texts, links and a drawing of the derivation as HTML, for a notebook."""
         text = f"<p>{escape(self.source)}<br>{escape(self.target)}<br>{escape(self._row.alignment)}</p>"
         try:
             return text + draw(self.derivation())

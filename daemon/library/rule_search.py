@@ -52,7 +52,6 @@ def find_rules(
 
 
 def _divisions(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
-    """Yield the ways to divide source and target text into the units of the store."""
     if settings.bpe_merges:
         words = TextPipeline(merges=settings.bpe_merges)
         yield words.source, words.target

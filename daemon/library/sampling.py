@@ -145,18 +145,15 @@ class SampledChain:
         self._chain.close()
 
     def __enter__(self) -> Self:
-        """Return the chain."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def __repr__(self) -> str:
         return f"SampledChain({len(self._batch.rows):,} pairs, {len(self.trace):,} sweeps)"
 
     def _repr_html_(self) -> str:
-        """Return the trace of the log-likelihood as a curve, for a notebook."""
         values = [value for sweep in self.trace if (value := sweep.log_likelihood) is not None]
         if not values:
             return f"<p>{escape(repr(self))}</p>"
@@ -215,7 +212,6 @@ def _check_settings(settings: Settings) -> Settings:
 
 
 def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
-    """Return the pairs as a store would number them; raises `InputError`."""
     notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
         raise UsageError(notation.cannot("be sampled from pairs: create a store and add trees"))

@@ -242,18 +242,15 @@ class GrammarStore:
         self.store.close()
 
     def __enter__(self) -> Self:
-        """Return the store."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the store."""
         self.close()
 
     def __repr__(self) -> str:
         return f"GrammarStore({self.url!r})"
 
     def _repr_html_(self) -> str:
-        """Return the store's size and learning progress as HTML, for a notebook."""
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()

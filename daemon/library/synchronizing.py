@@ -95,7 +95,6 @@ class _Units:
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        """Chunks of the pairs."""
         place = count()
         for units in self._chunks:
             chosen = [next(place) in self._places for _ in units.numbers]

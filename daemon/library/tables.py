@@ -35,7 +35,6 @@ class _Side(NamedTuple):
 
 
 def _to_side(lines: bytes) -> _Side:
-    """Return lines as a column of texts. The last line has no line end."""
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 2, np.int32)
     offsets[1:-1] = ends
@@ -70,11 +69,9 @@ class RuleTable:
         self._starts = np.cumsum([0, *(len(batch["id"]) for batch in batches)])
 
     def __len__(self) -> int:
-        """Return the number of rules."""
         return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[RuleRow]:
-        """Yield the rules."""
         return (_row(batch, at) for batch in self._batches for at in range(len(batch["id"])))
 
     def __getitem__(self, at: int) -> RuleRow:
@@ -132,7 +129,6 @@ class RuleTable:
         return f"RuleTable({len(self):,} rules)"
 
     def _repr_html_(self) -> str:
-        """Return the most used rules as HTML, for a notebook."""
         head = ("uses", "±", "p(e|f)", "p(f|e)", "source", "target")
         rows = [
             (
@@ -164,7 +160,6 @@ def _dtype(name: str) -> "np.dtype[Any]":
 
 
 def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
-    """Return a batch as an Arrow array. The array keeps the columns in memory."""
     from nanoarrow import c_array_from_buffers
 
     size = len(batch["id"])
@@ -188,7 +183,6 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 
 def _batch(columns: dict[str, Any]) -> _Batch:
-    """Return columns of texts and numbers as a batch."""
     return {
         name: _to_side("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
         for name, column in columns.items()
@@ -275,7 +269,6 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
 
 
 def _totals(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
-    """Return for each rule the summed uses of all rules with the same side hash."""
     order = np.argsort(hashes)
     of_side = hashes[order]
     first = np.flatnonzero(np.concatenate(([True], of_side[1:] != of_side[:-1])))

@@ -126,7 +126,6 @@ class IncrementalResidency:
         return self._open(rows)
 
     def _open(self, rows: list[PairRow]) -> ResidentBatch | None:
-        """Open the pairs, except damaged ones, which are set aside."""
         while rows:
             try:
                 return self._learner.open(rows)
@@ -314,14 +313,12 @@ class SamplingTurns:
         return worked or new is not None or aligned > 0
 
     def _withdraw(self) -> None:
-        """Remove the pairs whose withdrawal was requested."""
         while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
             self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
 
     def _correct(self) -> None:
-        """Apply pending human link corrections."""
         store = self._learner.store
         while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
             ids = [correction.id for correction in pending]
@@ -332,10 +329,7 @@ class SamplingTurns:
                 self._residency.restart(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch, or settled pairs if no pair is new; return whether there was work.
-
-        `new` is a batch that was just sampled for `seconds`.
-        """
+        """Sample the next batch (`new` was just sampled for `seconds`) or settled pairs; return if there was work."""
         share = self._section.new_share
         queue = self._residency.queue
         if queue or new is not None:
@@ -361,7 +355,6 @@ class SamplingTurns:
         return seconds > 0
 
     def _burn_in(self, batch: ResidentBatch) -> float:
-        """Give the batch a turn and requeue it if it needs more; return the seconds spent."""
         burn_in = self._learner.course.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -369,10 +362,7 @@ class SamplingTurns:
         return seconds
 
     def _resample_settled(self, seconds: float) -> float:
-        """Resample the settled pairs that were sampled longest ago and index pairs, for about `seconds`.
-
-        Returns the seconds spent.
-        """
+        """Resample the pairs sampled longest ago and index pairs, for about `seconds`; return those spent."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps

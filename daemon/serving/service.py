@@ -58,10 +58,7 @@ _FIXED = ("store", "daemon")
 
 
 class Daemon:
-    """A running daemon. All methods are thread-safe.
-
-    `make_loops` is a factory of the loops that serve clients, such as the HTTP server, given the daemon.
-    """
+    """A running daemon. All methods are thread-safe. `make_loops` makes the loops that serve clients."""
 
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
@@ -157,10 +154,7 @@ class Daemon:
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Apply a new configuration and restart the affected loops; return their names.
-
-        Raises `DaemonError`, and changes nothing, if a loop cannot get a resource that it needs, such as a port.
-        """
+        """Apply a new configuration and restart the affected loops; return their names, or raise and change nothing."""
         before = self.configuration
         keys = type(configuration).model_fields
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
@@ -223,7 +217,6 @@ def check_files(configuration: Configuration) -> None:
 
 @contextmanager
 def _name_file_in_errors(file: Path | None) -> Iterator[None]:
-    """Prefix the message of a `UsageError` with the name of the configuration file."""
     try:
         yield
     except UsageError as error:
@@ -287,10 +280,7 @@ _SECONDS_PER_LINE = 5.0
 
 
 def prepare_kernels(settings: Settings, log: Log, *, answers: bool) -> None:
-    """Compile or load the kernels for sampling and, with `answers`, for alignment and translation requests.
-
-    Logs progress if this takes long. If the kernels are cached, it takes seconds.
-    """
+    """Compile or load the kernels of sampling and, with `answers`, of requests; log progress if it is slow."""
     started = time.monotonic()
     done = threading.Event()
 
@@ -318,7 +308,6 @@ def prepare_kernels(settings: Settings, log: Log, *, answers: bool) -> None:
 
 
 def _kernels() -> int:
-    """Return the number of kernels in the cache."""
     return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 

@@ -46,10 +46,7 @@ def exit_now(code: int) -> NoReturn:
 
 
 class Signals:
-    """Flags set by signal handlers. The main thread sleeps until a signal arrives and checks them.
-
-    Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`, since no work is in progress.
-    """
+    """Flags set by signal handlers; until the daemon has started, SIGTERM and SIGINT raise `SystemExit`."""
 
     def __init__(self) -> None:
         self.end = False

@@ -122,11 +122,7 @@ def prepare(folder: Path) -> None:
 
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
-    """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input.
-
-    Source and target form an input without alignment if a marker exists or neither has changed for `unaligned_after`
-    seconds. Raises `SpoolError` if the folder cannot be read.
-    """
+    """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input."""
     found: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
@@ -169,7 +165,6 @@ def _is_recent(moment: float, seconds: float) -> bool:
 
 
 def _subfolders(folder: Path) -> list[str]:
-    """Return the names of the corpus subfolders."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -193,7 +188,6 @@ def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
 
 
 def _ending(name: str) -> tuple[str, str]:
-    """Split a name into stem and part suffix, ignoring a compression suffix."""
     stem, dot, last = strip_suffix(name).rpartition(".")
     return stem, dot + last
 
@@ -336,12 +330,10 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
 
 
 def _reason_path(folder: int, name: str) -> str:
-    """Return the name of the `.reason` file for a file in `failed/`."""
     return shorten_name(folder, name, REASON)
 
 
 def _unused_path(folder: int, name: str) -> str:
-    """Return an unused name in the folder: the name, with a number if needed."""
     free = name
     number = 1
     while exists_in(folder, free) or exists_in(folder, _reason_path(folder, free)):
@@ -444,10 +436,6 @@ class SpoolLoop:
         return bool(found)
 
     def _tell(self, waiting: Sequence[PendingFiles]) -> None:
-        """Report waiting files and reasons: in the status immediately, in the log once they wait at the second look.
-
-        The files of one input arrive one after the other, so the rest may be about to arrive.
-        """
         waiting = sorted(waiting, key=lambda files: files.files)
         self._health.spool = replace(self._health.spool, incomplete=tuple(files.shown for files in waiting))
         now = set(waiting)

@@ -69,9 +69,7 @@ class Loop(Protocol):
     sections: frozenset[str]
 
     def prepare(self, configuration: Configuration) -> None:
-        """Acquire outside resources for the next run. Raises
-        `DaemonError` if one is unavailable, and keeps the current ones.
-        """
+        """Acquire resources for the next run, or raise `DaemonError` and keep the current ones."""
         return
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
@@ -80,9 +78,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """State of a loop: seconds since its last heartbeat and the limit, whether it turns (the heartbeat is within the
-    limit), restarts after failures, and the last error.
-    """
+    """Seconds since a loop's last heartbeat, the limit, whether it is within, restarts, and the last error."""
 
     name: str
     age: float
@@ -173,10 +169,7 @@ class Supervisor:
         self._kept = {loop.name: _SupervisedLoop(loop, timeout_seconds, listener, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
-        """Prepare the loops that read any of the sections (None: all loops).
-
-        Raises `DaemonError` if a resource is unavailable.
-        """
+        """Prepare the loops that read any of the sections (None: all loops). Raises `DaemonError`."""
         for kept in self._kept.values():
             if sections is None or kept.loop.sections & sections:
                 kept.loop.prepare(configuration)

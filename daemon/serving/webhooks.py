@@ -51,10 +51,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
 
 @cache
 def webhook_of(url: str) -> Webhook:
-    """Return the name and the origin that stand for a webhook's URL.
-
-    The name is derived by scrypt: neither it nor many guesses give the rest of the URL.
-    """
+    """Return a webhook's origin and a name from which its secret URL cannot be guessed (scrypt)."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]

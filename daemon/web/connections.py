@@ -134,17 +134,14 @@ class _Client:
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether the server waits for the client to send a head or the rest of a body, or to read."""
         exchange = self.exchange
         return exchange is None or exchange.body is not None or self.transport.get_write_buffer_size() > 0
 
     @property
     def leaving(self) -> bool:
-        """Whether the connection is about to close."""
         return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
     def evict(self) -> None:
-        """Close the connection to make room for another one."""
         if self.exchange is not None and self.exchange.body is not None:
             self.exchange.refuse(try_later("too many connections, and the body arrived too slowly", _RETRY_SECONDS))
         else:
@@ -281,7 +278,6 @@ class Connection(H11Protocol):
 
 
 def _was_reset(transport: asyncio.Transport) -> bool:
-    """Return whether the client has already reset the connection."""
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), 0)
     return any(found & (select.POLLERR | select.POLLHUP) for _, found in poll.poll(0))

@@ -41,14 +41,12 @@ class _RequestBody:
         self._receive = receive
 
     async def receive(self) -> Message:
-        """Return the next ASGI message."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body"):
             self.coming = False
         return message
 
     async def discard(self) -> None:
-        """Read and discard the rest of the body, for a limited time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARD_SECONDS):
                 while self.coming:
@@ -56,7 +54,6 @@ class _RequestBody:
 
 
 def _password(shown: str) -> str:
-    """Return the password of HTTP basic authentication. Empty if it cannot be decoded."""
     try:
         return b64decode(shown.strip(), validate=True).decode().partition(":")[2]
     except ValueError:

@@ -48,9 +48,7 @@ def check_shareable(settings: Settings) -> None:
 
 
 def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig], Chain] | None:
-    """Return a factory of chains that the cluster's workers sample (None: no
-    cluster). The factory raises `DaemonError` for other kinds of grammar.
-    """
+    """Return a factory of chains that the cluster's workers sample (None: no cluster). Raises `DaemonError`."""
     if cluster is None:
         return None
 
@@ -101,10 +99,7 @@ def start_workers(store: Store, chosen: Workers | None, threads: int) -> "Iterat
 
 
 def choose_blocks(pairs: int) -> Blocks | None:
-    """Return the blocks for workers that sample n pairs, or None if the pairs are
-    too few. The block size is that of threads. The rounds are equal in size and as
-    few as possible (at least two), so that workers wait less often for each other.
-    """
+    """Return blocks for workers that sample n pairs, in as few equal rounds as possible, or None if too few."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -113,10 +108,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
 
 
 class SharedChain(PhraseChain):
-    """Rule counts of a store whose pairs workers sample. Batches too small for blocks are sampled in this process.
-
-    The number of threads is per worker.
-    """
+    """Rule counts of a store whose pairs workers sample. Small batches are sampled in this process."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)

@@ -73,7 +73,6 @@ class _Interrupt:
         self._last = float("-inf")
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """Handle a signal."""
         since, self._last = time.monotonic() - self._last, time.monotonic()
         if since > _ECHO_SECONDS:
             raise KeyboardInterrupt

@@ -88,10 +88,7 @@ class Traffic:
 
 
 class WorkerPool(ABC):
-    """Workers that hold a batch in shards, and this process's rule table, of which they have copies.
-
-    Subclasses define where the pairs are read from.
-    """
+    """Workers that hold a batch in shards and copies of this process's rule table."""
 
     def __init__(self, cluster: "RayCluster", setup: Setup, model: Model) -> None:
         self._cluster = cluster
@@ -113,10 +110,7 @@ class WorkerPool(ABC):
         return frozenset() if self._past else frozenset(self._shards)
 
     def form(self, table: CountTable, in_step: frozenset[int] = frozenset()) -> None:
-        """Distribute the batch over the available workers, one shard each. Workers not `in_step` receive the table.
-
-        Raises `DaemonError` if too many workers are lost or no worker can be started.
-        """
+        """Distribute the batch over the available workers; those not `in_step` get the table. Raises `DaemonError`."""
         self._table = table
         self._in_step = in_step
         for _ in range(_MAX_LOSSES):
@@ -160,7 +154,6 @@ class WorkerPool(ABC):
         """Process the workers' answers about the shards that they have opened."""
 
     def _may_form(self) -> bool:
-        """Return whether the pairs can be redistributed now."""
         return True
 
     @abstractmethod
@@ -222,7 +215,6 @@ class WorkerPool(ABC):
         return self._table
 
     def _merge(self) -> None:
-        """Merge the changes of the rounds so far into this process's table."""
         for changes in self._unmerged:
             self._table = merge_changes_into(changes, self._table, self._model)
         self._unmerged, self._unmerged_tokens = [], 0
@@ -239,11 +231,7 @@ class WorkerPool(ABC):
         self.counts()
 
     def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """Call each worker once; return the results of all shards by number. Shards of lost workers are recovered.
-
-        Also returns the calls, or no calls if workers were lost. With
-        `settle`, the workers then settle in the background.
-        """
+        """Call each worker once; return results by shard, and the calls if no worker was lost."""
         unsent, self._unsent = self._unsent, []
         burn_in_sweeps, self._settling = self._settling, []
         calls = [
@@ -293,9 +281,7 @@ class WorkerPool(ABC):
         return found, []
 
     def _next_worker(self) -> int | None:
-        """Return the worker that takes over a shard: a new worker, or the one with the fewest shards. Returns None if
-        the new worker is lost immediately. Raises `ClusterLostError`.
-        """
+        """Return the worker that takes over a shard, new or with the fewest shards; None if it is lost at once."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -318,11 +304,7 @@ def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
 
 
 def run_tasks(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
-    """Yield the results of the tasks in order. A task is a module-level function and its arguments.
-
-    The next free worker takes the next task. Tasks of lost workers
-    are repeated. Raises `ClusterLostError` and `DaemonError`.
-    """
+    """Yield the results of the tasks (function, arguments) in order. Tasks of lost workers are repeated."""
     waiting = deque(enumerate(tasks))
     running: dict[int, tuple[int, Call]] = {}
     done: dict[int, Any] = {}

@@ -115,9 +115,7 @@ class RayCluster:
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """Return the result of a call. Raises the error of the call,
-        `WorkerLostError` if the worker has died, and `ClusterLostError`.
-        """
+        """Return the result of a call. Raises its error, `WorkerLostError`, or `ClusterLostError`."""
         worker, reference = call
         try:
             return _ray.get(reference, timeout=_SECONDS_PER_CALL)
@@ -154,11 +152,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
-    """Run workers on the given cluster, on a cluster running on this machine, or else on a new local cluster.
-
-    Raises `DaemonError` if the given cluster cannot be reached. A
-    cluster that this process has already joined is reused.
-    """
+    """Run workers on the given cluster, else on one that runs on this machine, else on a new local one."""
     joined = _ray.is_initialized()
     with _keep_signal_handlers():
         started = not joined and _join(workers, threads)
@@ -173,10 +167,6 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 
 @contextmanager
 def _keep_signal_handlers() -> Iterator[None]:
-    """Preserve the handlers of SIGTERM and SIGINT within the context.
-
-    Ray replaces them in any thread and aborts the process three seconds after the signal.
-    """
     library = ctypes.CDLL(None)
     kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
     for number, action in kept.items():
@@ -189,7 +179,6 @@ def _keep_signal_handlers() -> Iterator[None]:
 
 
 def _join(workers: Workers, threads: int) -> bool:
-    """Join the cluster; return whether this call started it on this machine."""
     if workers.address is not None:
         # Send this user's token: clusters that require one do not answer otherwise. Ray sends it except when it joins
         # as a client. Older versions have no tokens.
@@ -216,10 +205,7 @@ def _join(workers: Workers, threads: int) -> bool:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start and join a cluster on this machine that other hosts cannot reach and that ends with this process.
-
-    Raises `DaemonError` if it does not start.
-    """
+    """Start and join a cluster on this machine that others cannot reach and that ends with this process."""
     # Otherwise Ray would listen on all addresses. It reads this on import and in each process that it starts.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     constants: Any = ray_constants

@@ -18,19 +18,14 @@ times of shards differ by a few percent.
 
 
 class ShardPlan(NamedTuple):
-    """Pairs of one shard. `pairs` int64[p]: their numbers in the batch, ascending. Round r has `pairs[rounds[r] :
-    rounds[r + 1]]`, whole blocks of the batch (`rounds` int64[R + 1]).
-    """
+    """Pairs of a shard by batch number, ascending; round r has whole blocks, `pairs[rounds[r] : rounds[r + 1]]`."""
 
     pairs: NDArray[np.int64]
     rounds: NDArray[np.int64]
 
 
 def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Return the shares of n shards, which partition the pairs. The blocks are those that threads use.
-
-    The work of pair p is `work[p + 1] - work[p]` (int64[P + 1]). In every round all shards have about equal work.
-    """
+    """Return shares of n shards with about equal work in every round. Pair p's work: `work[p + 1] - work[p]`."""
     pairs = len(work) - 1
     size = blocks.pairs_a_block
     a_round = size * blocks.blocks_a_round
@@ -75,7 +70,6 @@ def plan_shards_by_work(work: NDArray[np.int64], blocks: Blocks, shards: int) ->
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the concatenated ranges that begin at `starts` and have n numbers each."""
     ends = np.cumsum(sizes)
     shifts = starts - (ends - sizes)
     return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
@@ -87,9 +81,7 @@ def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArr
 
 
 class PairTexts(NamedTuple):
-    """Words and links of pairs, from which a batch can be made: the pair numbers of their random streams (int64), the
-    bitext, and the hash of each word (uint64).
-    """
+    """Words and links of pairs from which a batch can be made: stream numbers, bitext, word hashes."""
 
     pairs: NDArray[np.int64]
     bitext: Bitext
@@ -115,13 +107,11 @@ def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
 
 
 def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hashes of some words from the cumulative hashes of all words, see `Words`."""
     hashes: NDArray[np.uint64] = added_up[places + 1] - added_up[places] * BASE
     return hashes
 
 
 def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the offsets of some pairs' entries when these are concatenated."""
     return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
 
 

@@ -68,9 +68,7 @@ Contents = tuple[PairTexts, NDArray[np.int64], Variables]
 
 
 class StoredContents(NamedTuple):
-    """Shard that a worker reads from the store: the store's `url`, the lease's `token`, the pair ids, the offsets of
-    the rounds, and the variables if they are ahead of the store (else None).
-    """
+    """Shard that a worker reads: store URL, lease token, pair ids, round offsets, newer variables or None."""
 
     url: str
     token: str
@@ -130,10 +128,7 @@ class Shard:
         )  # fmt: skip
 
     def sample(self, number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample this shard's part of a round against the table, which is not changed. A `request` starts a new sweep.
-
-        Returns the changes of the table, see `merge`. They are valid until the next round.
-        """
+        """Sample a round's part against the unchanged table; return changes that are valid until the next round."""
         if request is not None:
             self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
             self.kernel.begin()
@@ -188,9 +183,7 @@ class StoredShard(Shard):
         ]
 
     def mark_committed(self) -> None:
-        """Record that the written pairs are committed. Does nothing
-        if another worker wrote them and this one read them.
-        """
+        """Record that the written pairs are committed, if this worker wrote them."""
         if self._written is not None:
             self._pairs.mark_committed(self._written)
             self._written = None
@@ -205,9 +198,7 @@ Step = tuple[int, dict[int, SweepRequest]]
 
 
 class ShardResult(NamedTuple):
-    """Result of a shard in a round: its changes, their sum, the shard's statistics of the sweep so far, and the seconds
-    its worker spent merging the previous round's changes, unless another shard of the worker reports them.
-    """
+    """Result of a shard's round: changes, their sum, statistics so far, and seconds of merging."""
 
     changes: Changes
     tokens: int
@@ -242,17 +233,13 @@ def _own(records: Blobs) -> Blobs:
 
 
 def _inverted(changes: Changes) -> Changes:
-    """Return the inverse of the changes."""
     back = np.array(changes)
     back[:, COUNT] = (-back[:, COUNT].view(np.int64)).view(np.uint64)
     return back
 
 
 class Worker:
-    """Worker that samples its shards, round by round, against its copy of the table.
-
-    All workers have equal counts at the beginning of a round, since each has merged the changes of all workers.
-    """
+    """Worker that samples its shards round by round against its copy of the table, equal for all workers."""
 
     _setup: Setup
     _model: Model
@@ -351,11 +338,7 @@ class Worker:
     def recover(
         self, number: int, contents: Contents | StoredContents, steps: Sequence[Step], *changes: Changes
     ) -> None:
-        """Take over another worker's shard as it was before these rounds and repeat its part of them.
-
-        The table must contain the changes of all these rounds. Afterwards it
-        is the same, without its own shards' changes of the present round.
-        """
+        """Take over another worker's shard as it was before these rounds and repeat its part of them."""
         for one in self._settled:
             self._add(_inverted(self._own[one]))
         self._settled = []
@@ -383,7 +366,6 @@ class Worker:
         return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info(), adding)
 
     def _add_all(self, before: Sequence[Part]) -> None:
-        """Merge the changes of all shards, except those already in the table."""
         started = time.perf_counter()
         for part in before:
             for number, done in part.items():

@@ -63,11 +63,9 @@ class AlignedCorpus:
         return len(self.links.offset) - 1
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return self.pairs
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
-        """Yield each pair's links: source and target position, from 0, and posterior probability."""
         links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
         for start, stop in pairwise(self.links.offset.tolist()):
             yield list(islice(links, stop - start))
@@ -139,10 +137,7 @@ def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
 
 
 def incremental_options(pairs: int, request: AlignOptions, *, linked: bool = False) -> AlignerOptions:
-    """Return options for pairs to be aligned given many known pairs: few sweeps, since most counts exist already.
-
-    `linked`: the pairs start from their present links.
-    """
+    """Return options (few sweeps) for pairs aligned given many known pairs; `linked`: from their present links."""
     return replace(corpus_options(request, pairs), thinning=1, **(_REALIGNMENT_SWEEPS if linked else _INCREMENTAL))
 
 
@@ -179,10 +174,7 @@ class DirectionView(NamedTuple):
 
 
 class DirectionTask(NamedTuple):
-    """A direction to sample: 0 emits target words, 1 source words. Also the initial links and the known links.
-
-    The first of the `views` is that of words, the optional second that of stems.
-    """
+    """A direction to sample (0 emits target words), over views of words and stems, with initial and known links."""
 
     number: int
     views: list[DirectionView]
@@ -315,10 +307,7 @@ def _align_part(
     prior: LearnedCounts | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
-    """Align some pairs together; return also the thresholds that decoded them, and each sampled direction's links.
-
-    The links are of both directions, forward and backward, unless one was requested.
-    """
+    """Align some pairs; return also the thresholds and each sampled direction's links, forward first."""
     tasks = make_direction_tasks(source, target, options, prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
@@ -360,10 +349,7 @@ def _sample_jointly(
     report: Steps | None,
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
-    """Sample from a joint model of both directions; chains are added in order.
-
-    Each chain starts from the links of one chain of the default model per direction.
-    """
+    """Sample from a joint model of both directions, each chain started from links of the default model."""
     of_words = prior[0] if prior is not None else (None, None)
     sampler = JOINT_MODELS[options.model].sampler()(source, target, options, of_words)
     first_options = model_options(
@@ -436,10 +422,7 @@ def _decode_directions(
 
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
-    """Add the links that are fixed and remove the links that are forbidden.
-
-    With `alone`, a word with a fixed link keeps only its fixed links.
-    """
+    """Add fixed and remove forbidden links. With `alone`, a word with a fixed link keeps only its fixed links."""
     parts: list[LinkList] = []
     bounds = links.offset.tolist()
     lengths = np.diff(links.offset)
@@ -462,7 +445,6 @@ def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], alone: 
 
 
 def _decode_samples(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> AlignedCorpus:
-    """Return the likely links of samples, including links of chunks, adjusted to the known links."""
     links, posterior = decode_links(samples, source, target, implied=True)
     if not known:
         return AlignedCorpus(links, posterior)

@@ -56,7 +56,6 @@ class ClusterBatchWorkers:
     def _sample(
         self, direction_tasks: Sequence[DirectionTask], options: AlignerOptions, *, report: Steps | None
     ) -> list[Marginals]:
-        """Run the chains of all directions; see `Sample`."""
         jobs = list_chains(direction_tasks, options)
         number = min(self._cluster.wanted, len(jobs))
         # Pickled, so that each worker gets its own writable arrays. Shared arrays would be read-only.
@@ -75,7 +74,6 @@ class ClusterBatchWorkers:
 
 
 def _chains(given: bytes, jobs: Sequence[tuple[int, int]], threads: int) -> list[bytes]:
-    """Run some chains in a worker; return the samples of each."""
     direction_tasks, options = pickle.loads(given)
     with ThreadPoolExecutor(threads) as pool:
         found = pool.map(lambda job: run_direction(direction_tasks[job[0]], options, job[1]), jobs)
@@ -83,6 +81,5 @@ def _chains(given: bytes, jobs: Sequence[tuple[int, int]], threads: int) -> list
 
 
 def _align_whole_batch(url: str, batch: AlignmentBatch, threads: int) -> bytes:
-    """Align a lot in a worker; return the pickled result."""
     with open_store(url) as store:
         return pickle.dumps(align_batch(store, batch, threads), pickle.HIGHEST_PROTOCOL)

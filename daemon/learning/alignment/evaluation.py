@@ -41,10 +41,7 @@ class AlignmentScore:
 
 
 def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
-    """Return AER, precision and recall over all pairs together.
-
-    Without links precision is 1, without sure links recall is 1. Raises `ValueError` if the numbers of pairs differ.
-    """
+    """Return AER, precision and recall over all pairs together; 1 without links. Raises `ValueError`."""
     pairs = links = sure = possible = in_sure = in_possible = 0
     for right, here in zip(gold, found, strict=True):
         pairs += 1

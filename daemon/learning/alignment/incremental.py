@@ -79,9 +79,7 @@ class AlignmentBatch(NamedTuple):
 
 
 class AlignedBatch(NamedTuple):
-    """Result of aligning a lot: changes of the store, to be committed in
-    order, and the materially changed alignments of re-aligned pairs, by id.
-    """
+    """Result of aligning a batch: changes of the store, and the materially changed alignments by pair id."""
 
     changes: list[AlignerChange]
     changed: dict[int, str]
@@ -91,10 +89,7 @@ class BatchWorkers(Protocol):
     """Workers that align lots instead of threads."""
 
     def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
-        """Align independent lots; yield their results in order.
-
-        The results are the same as with `align_batch`. `report` receives `(done, total)`.
-        """
+        """Align independent batches like `align_batch`; yield their results in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +103,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned new pairs, of pairs with given alignments that trained the aligner, of re-aligned pairs and of
-    changed alignments; time in seconds.
-    """
+    """Numbers of aligned, training and re-aligned pairs and of changed alignments; time in seconds."""
 
     pairs: int
     trained: int
@@ -154,10 +147,7 @@ class IncrementalAligner:
         return sum(len(batch.ids) for batch in batches)
 
     def train(self) -> int:
-        """Train the aligner on given alignments that it has not seen yet; return their number.
-
-        Raises `DamagedPairsError` if an alignment cannot be read.
-        """
+        """Train the aligner on given alignments that it has not seen yet; return their number."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
@@ -261,10 +251,7 @@ def align_batch(
     report: Steps | None = None,
     sample: SampleDirections | None = None,
 ) -> AlignedBatch:
-    """Align the pairs of a lot given the store's counts of all other pairs. Writes nothing.
-
-    `report` receives sweeps done and in total; `sample` runs the chains instead of threads.
-    """
+    """Align the pairs of a batch given the store's counts of all other pairs. Writes nothing."""
 
     def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, AlignedCorpus]:
         return align_sides(texts.source, texts.target, options, threads, report, sample=sample, **given)
@@ -321,7 +308,6 @@ def _realign(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
 
 
 def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
-    """Return the human link corrections of the rows, by index."""
     known = store.human_links([row.id for row in rows])
     return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
@@ -401,9 +387,7 @@ def _map_counts(
 
 
 def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
-    """Return whether the known counts outnumber the given words.
-    Otherwise the given pairs are aligned like a new corpus.
-    """
+    """Return whether the known counts outnumber the given words; otherwise pairs are aligned like a new corpus."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(known.jumps.sum()) for known in prior[0]) >= words
 
@@ -419,7 +403,6 @@ def _options(
 
 
 def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
-    """Add the difference between the new counts of the pairs and their previous counts to a change."""
     new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
     enter_counts(change, _map_counts(_difference, new, own), texts.source, texts.target)
 
@@ -514,10 +497,7 @@ def apply_corrections(
 
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:
-    """Apply all pending corrections of a store that no learner holds; return the number of pairs.
-
-    Raises `StoreHeldError` if another process writes the grammar.
-    """
+    """Apply all pending corrections of a store that no learner holds; return the number of pairs."""
     number = 0
     if not store.pending_corrections(1):
         return number

@@ -50,7 +50,6 @@ def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray
 
 
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
-    """Return the pair whose links each pair has."""
     same_as = np.arange(len(source.offset) - 1)
     met: dict[tuple[bytes, bytes], list[int]] = {}
     s, t = source.offset.tolist(), target.offset.tolist()

@@ -56,10 +56,7 @@ class AlignedPair:
 
 
 class TextAligner:
-    """Aligner of unstored pairs, given the store's current counts. Thread-safe.
-
-    Each pair is aligned separately: its links do not depend on the other pairs of the request.
-    """
+    """Aligner of unstored pairs, each separately, given the store's current counts. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         settings = store.settings()
@@ -73,10 +70,7 @@ class TextAligner:
         self._found: TextAlignerCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
-        """Return the texts as the store takes them in: tokenized and lowercased if its settings say so.
-
-        `tokenized` texts are already split into words, which may still be split into parts.
-        """
+        """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""
         texts = self.texts.of_words() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
 
@@ -124,9 +118,7 @@ class TextAligner:
 
 
 def _distinct_names(names: Iterable[Names]) -> Names:
-    """Return the distinct names of several pairs. Names with a NUL
-    are omitted: no stored word has one, and Postgres rejects them.
-    """
+    """Return the distinct names of several pairs, without those that contain NUL, which Postgres rejects."""
     batches = list(names)
     one, other = (sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1))
     return one, other
@@ -201,7 +193,6 @@ def _words(parts: Sequence[str]) -> list[str]:
 
 
 def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
-    """Return the most probable link of each word's parts, or no link if no part has one."""
     best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * own[-1]
     for place, link, p in zip(own, found.links.tolist(), found.posterior.tolist(), strict=False):
         best[place] = max(best[place], (link >= 0, p, others[link] if link >= 0 else -1))

@@ -63,10 +63,7 @@ _LEFT_OUT, _WITH_RECORD, _ALONE = 0, 1, 2
 
 
 class LoadedRawPairs:
-    """Batch of pairs, the spellings of its words by number, and the salt of rule keys.
-
-    `terminals` are both sides' words as written in rules.
-    """
+    """Batch of pairs, the spellings of its words by number and in rules, and the salt of rule keys."""
 
     def __init__(self, batch: ItgBatch, words: tuple[list[str], list[str]], key_salt: int) -> None:
         self.batch = batch
@@ -163,9 +160,6 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index of each rule among the binary rules (-1 for
-        others), and the words of both sides, int64[n, L], padded with -1.
-        """
         batch = self.batch
         ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
@@ -185,7 +179,6 @@ class LoadedRawPairs:
         return np.where(kind == 0, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
-        """Return the texts of one side of the rules. A side without words and children is empty."""
         terminals = self.terminals[side]
         texts = [terminals[word] if word >= 0 else "" for word in words[:, 0].tolist()]
         for further in words.T[1:]:
@@ -237,7 +230,6 @@ class ItgStoreChain(Chain):
     """Derivations of all pairs of a store in memory, since they share Model 1 and the strengths."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
-        """Load the stored parameters. Uses one thread and slice sampling, whatever the `config`."""
         settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
@@ -360,7 +352,6 @@ class ItgTrial(Trial):
 
 
 def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
-    """Return the most probable derivations by Model 1 within its beam, for the due pairs only."""
     kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
     return kernel.init(settings.seed, MODEL1, due=due).derivations
 

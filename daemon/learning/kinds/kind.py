@@ -104,10 +104,7 @@ class LoadedBatch(Protocol):
         """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return the expected uses of rules that the pairs do not count, by number of nonterminals.
-
-        int64[CLASSES], in units of 1/`ONE_USE`; for pairs from `first` on that have a record. Raises `DerivationError`.
-        """
+        """Return the expected uses that pairs from `first` on do not count, by nonterminals, in 1/`ONE_USE`."""
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages, in place."""
@@ -137,9 +134,7 @@ def left_out_change(
 
 
 class SweepRequest(NamedTuple):
-    """Request for a sweep: each pair's sweep number (from 1), the
-    pairs that take part, and the pairs among them that are averaged.
-    """
+    """A sweep: each pair's sweep number (from 1), the pairs that take part, and those that are averaged."""
 
     sweeps: NDArray[np.int64]
     active: NDArray[np.bool_]
@@ -190,16 +185,10 @@ class Chain(Protocol):
         """Number of rule uses."""
 
     def enter(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
-        """Add pairs. Derivations that are not `stored` are counted from now on.
-
-        A kind that holds all pairs in memory requires all pairs here and drops the previous ones.
-        """
+        """Add pairs, counting derivations that are not `stored`. A kind that holds all pairs replaces them."""
 
     def change(self, loaded: KindBatch, state: State, change: int) -> None:
-        """Add `change` to the count of each rule in the derivations. The caller changes the store.
-
-        A kind that holds all pairs in memory drops them: the remaining pairs must be entered again.
-        """
+        """Add `change` to the count of each rule in the derivations. A kind that holds all pairs drops them."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs, which must have been entered."""
@@ -208,9 +197,7 @@ class Chain(Protocol):
         """Return the natural log-likelihood of all rule tokens, given the other learned parameters."""
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return the pairs' state and averages after the last sweeps,
-        fetched from other processes if needed. Call it before reading them.
-        """
+        """Return the pairs' state and averages after the last sweeps, fetched from other processes if needed."""
         return state, averages
 
     def reads(self, store: Store) -> bool:
@@ -218,9 +205,7 @@ class Chain(Protocol):
         return False
 
     def open(self, store: Store, pairs: PairColumns) -> "OpenBatch | None":
-        """Read and enter these pairs, counting derivations that are not
-        stored. Returns None if the caller must read and enter them.
-        """
+        """Read and enter these pairs. Returns None if the caller must read and enter them."""
         return None
 
     def refresh_model(self, store: Store) -> None:
@@ -238,9 +223,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainConfig:
-    """Configuration of a chain: threads, which never change results; blocks, if not the default for the number
-    of pairs (for kinds that sample in blocks); schedule, if not that of the settings.
-    """
+    """Threads, which never change results; blocks and schedule, if not the defaults of the kind and settings."""
 
     threads: int = 1
     blocks: Blocks | None = None

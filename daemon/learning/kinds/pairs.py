@@ -50,9 +50,7 @@ _DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
 
 
 class ForestPairs(ABC):
-    """Implementation of `LoadedBatch` for a `batch` of pairs with forests. Subclasses define how rules are written and
-    whether the rules of minimal derivations are counted.
-    """
+    """`LoadedBatch` of pairs with forests. Subclasses define how rules are written."""
 
     batch: Batch
     counts_minimal: ClassVar[bool]
@@ -133,7 +131,6 @@ class ForestPairs(ABC):
 
 
 def _derived_pairs(drawn: StoredSamples | None) -> NDArray[np.int64]:
-    """Return the numbers of the pairs that have a derivation."""
     if drawn is None:
         return np.zeros(0, np.int64)
     return np.arange(drawn.trees.size) if drawn.chosen is None else np.flatnonzero(drawn.chosen)
@@ -146,10 +143,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments 
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return the derivation of the only pair of a batch, top-down in source order. Raises `DerivationError`.
-
-    Each rule has its head, the cut nodes below it in source order, and their indices in the derivation.
-    """
+    """Return a pair's rule uses top-down: head, the cut nodes below it, and their indices in the derivation."""
     state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
@@ -220,10 +214,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return which rules meet the constraints of Chiang 2007 that are visible in a rule's two sides.
-
-    Up to two nonterminals, not adjacent on the source side, up to five source symbols, and words on both sides.
-    """
+    """Return which rules meet the constraints of Chiang 2007 that are visible in a rule's two sides."""
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)
@@ -235,9 +226,7 @@ def is_hiero(
 
 
 def longest_rule(settings: Settings) -> int:
-    """Return an upper bound on rule length: all words of both sides,
-    or nonterminals instead of them, and a scope of one more.
-    """
+    """Return an upper bound on rule length: all words or nonterminals of both sides, and a scope of one more."""
     return 2 * settings.max_tokens + 1
 
 
@@ -251,10 +240,7 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Return the source and target positions of all links in canonical Pharaoh lines, and the lines' offsets.
-
-    Raises `AlignmentInputError` or `ValueError` if a line is not one.
-    """
+    """Return source and target positions of all links in canonical Pharaoh lines, and the lines' offsets."""
     links = [line.count("-") for line in alignments]
     offsets = np.cumsum([0, *links], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)

@@ -160,7 +160,6 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:
-    """Return the damaged part of a pair that cannot be loaded: its texts or its alignment."""
     try:
         find_kind(settings).load([row._replace(alignment="")], settings)
     except UNREADABLE:

@@ -253,7 +253,6 @@ def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
 
 
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
-    """Return the words of the first span, with the other spans as nonterminals 1, 2, …"""
     (start, end), *inner = spans
     begins = {first: (number, last) for number, (first, last) in enumerate(inner, 1)}
     side: list[str | int] = []

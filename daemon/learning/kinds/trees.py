@@ -46,9 +46,7 @@ from hierogram.storage.records.columns import RuleDeltas
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees(ForestPairs):
-    """Trees in memory: `batch` has the forests and words for the samplers,
-    `words` the words by number, and `key_salt` the salt of fragment keys.
-    """
+    """Trees in memory: forests and words, the words by number, and the salt of fragment keys."""
 
     counts_minimal = False
 
@@ -58,11 +56,7 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Return the chosen entries of rule-count deltas. A rule's length is its number of expansions.
-
-        Sides are root label and fragment. Keys are computed from the
-        texts, since label numbers are specific to the batch.
-        """
+        """Return chosen entries of count deltas as rule columns. A rule's length is its number of expansions."""
         labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         none = np.zeros(len(chosen), np.int32)
@@ -84,11 +78,7 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests in bracket notation. `ids` name their random streams.
-
-    Labels are numbered from 1 in order of appearance. Raises `BracketError` if a text is not a tree, and
-    `ForestTooLargeError` if a tree is too large for a forest.
-    """
+    """Load trees or packed forests in bracket notation, numbering labels in order; `ids` name random streams."""
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
@@ -192,10 +182,7 @@ class TreeChain:
         temperatures: NDArray[np.float64],
         report: Report | None = None,
     ) -> SweepInfo:
-        """Sweep over the trees whose temperature is above 0, then draw new parameters.
-
-        `number` counts the chain's sweeps, `sweeps` those of each tree. Both name random streams.
-        """
+        """Sweep over the trees whose temperature is above 0, then draw new parameters."""
         self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
         return info
 
@@ -240,13 +227,9 @@ def make_annealing(settings: Settings) -> Annealing:
 
 
 class TreebankChain(Chain):
-    """All trees of a treebank in memory.
-
-    The base distribution P_C and the label parameters belong to the whole treebank, so it is never sampled in parts.
-    """
+    """All trees of a treebank in memory: base distribution and label parameters belong to the whole."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
-        """Load the stored parameters. Uses one thread and one method, whatever the `config`."""
         self._settings = store.settings()
         self._annealing = make_annealing(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
@@ -307,7 +290,6 @@ def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
 
 
 def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
-    """Draw cuts according to the store's start, and a random edge at each node."""
     return initial_state(settings.seed, loaded.batch, settings.start)
 
 
@@ -330,7 +312,6 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
-    """Return the fragment at a node in bracket notation."""
     pieces: list[str] = []
     stack: list[int | str] = [head]
     while stack:

@@ -106,7 +106,6 @@ class _Stream(EventSourceResponse):
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the stream ends or the client disconnects."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -123,14 +122,10 @@ class _Streams:
         self._open = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
-        """Return a page of events of the given kinds after a position."""
         return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
-        """Return a stream of events after a position; by default, of new events.
-
-        Raises `ProblemError` if too many are open.
-        """
+        """Return a stream of events after a position; by default, of new events."""
         if self._open >= _MAX_STREAMS:
             raise try_later(f"too many open event streams, the limit is {_MAX_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.

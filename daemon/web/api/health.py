@@ -83,7 +83,6 @@ class _CurrentMetrics(Collector):
         self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
         condition, status = self._condition, self._status
         lag, spool = condition.lag, condition.spool
         yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
@@ -218,10 +217,7 @@ _Answer = TypeVar("_Answer")
 
 
 def coalesced(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Wrap an async function so that concurrent callers share a result computed after each of them called.
-
-    The wrapper raises the errors of the function.
-    """
+    """Wrap an async function so that concurrent callers share a result computed after each of them called."""
     turn, begun = asyncio.Lock(), 0
     made: tuple[int, _Answer] | None = None
 
@@ -248,9 +244,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         return service.opened.status(), list_jobs(service.store)
 
     async def look() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
-        """Return the daemon's condition, the store's status, its export jobs, and the reason if the store does not
-        answer.
-        """
+        """Return the daemon's condition, the store's status and jobs, and the reason if the store is unavailable."""
         found, fault = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:

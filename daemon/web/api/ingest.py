@@ -214,10 +214,7 @@ class IngestRequest:
             batch.fail(reason)
 
     def _open(self) -> tuple[InputValidator, IngestBatch]:
-        """Return the batch, which is created on first use.
-
-        Raises `WrongKindError` if the store does not accept pairs.
-        """
+        """Return the batch, created on first use. Raises `WrongKindError`."""
         if self._intake is None:
             check_input_kind(self._store, PAIRS)
             # Each request needs a unique name, because it identifies the location of rejected lines.
@@ -359,10 +356,7 @@ class _IngestSlots:
         await self.in_thread(lambda: self._service.store.forget_requests(oldest))
 
     async def wait_for_lag(self) -> None:
-        """Wait until the backlog of unsampled pairs is within `max_lag`.
-
-        Raises `ProblemError` after `backlog_timeout`, or if the daemon is stopping.
-        """
+        """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout`."""
         since = time.monotonic()
         while True:
             if self._ending():

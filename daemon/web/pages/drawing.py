@@ -124,7 +124,6 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
 
 
 def _along(words: Sequence[ShownWord]) -> list[Point]:
-    """Return for each word its middle and its right edge, measured from the start of the row."""
     places = []
     end = 0.0
     for word in words:

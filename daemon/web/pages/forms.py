@@ -82,10 +82,7 @@ async def form_values(request: Request) -> dict[str, str]:
 
 
 def check_form_token(request: Request, sessions: Sessions, values: Mapping[str, str]) -> None:
-    """Check the CSRF token of a form.
-
-    Raises `ProblemError` (403) if another site sent the form or the token is invalid.
-    """
+    """Check the CSRF token of a form."""
     if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
     if not sessions.is_form_valid(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):

@@ -97,7 +97,6 @@ def _bits(value: float) -> str:
 
 
 def _moment(value: Any) -> str:
-    """Format a UTC time to the minute."""
     return "–" if value is None else str(value)[:16].replace("T", " ")
 
 

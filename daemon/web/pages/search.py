@@ -96,7 +96,6 @@ def search_routes(page: PageContext) -> APIRouter:
 
 
 def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings) -> Phrase:
-    """Replace words that no pair contains by their tokens, if the store tokenizes text."""
     if not settings.tokenize:
         return phrase
     try:
@@ -120,7 +119,6 @@ def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings)
 
 
 def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
-    """Split the words of a phrase into the subwords of a side's rules."""
     lots = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
     return Phrase(tuple(part for some in lots for part in some))
 

@@ -125,6 +125,5 @@ def login_routes(page: PageContext) -> APIRouter:
 
 
 def _redirect_target(place: str) -> str:
-    """Return a safe redirect target: the path if it is local, else `/`."""
     safe = place.startswith("/") and not place.startswith("//") and "\\" not in place and place.isprintable()
     return place if safe else "/"

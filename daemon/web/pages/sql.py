@@ -135,6 +135,5 @@ def _csv(answer: SpooledResult) -> Iterator[bytes]:
 
 
 def _starting_points(page: PageContext) -> dict[str, Any]:
-    """Return example queries for this store, and the tables and columns that can be queried."""
     with page.reader.read() as transaction:
         return {"cookbook": fill_cookbook(transaction), "tables": described_relations()}

@@ -139,7 +139,6 @@ def _rendering(rule: CompetingRule, side: str, text: str) -> dict[str, Any]:
 def _inconsistent(
     renderings: Sequence[CompetingRule], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: WordView
 ) -> dict[str, Any]:
-    """Return rare renderings, and the rendering that each corpus prefers."""
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
     texts_of = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}

@@ -36,11 +36,7 @@ def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
 
 
 async def body_blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the blocks of the body as they arrive; the gate enforces the deadline.
-
-    Raises `ProblemError` with 413 if the body or its declared length exceeds `most_bytes`, with 408 if the body arrives
-    too slowly, and with 503 if the daemon stops. Raises `ClientGoneError` if the client disconnects.
-    """
+    """Yield the blocks of the body as they arrive; the gate enforces the deadline."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"the body exceeds {most_bytes} bytes: split it into several requests",

@@ -21,7 +21,6 @@ class WorkPool:
     """Thread pool shared by all routes that do the same kind of work."""
 
     def __init__(self, what: str) -> None:
-        """Create the pool; `what` names the work in messages, in the plural."""
         self._what = what
         self._seconds = SECONDS
         self._turns = Semaphore(_THREADS, fast_acquire=True)

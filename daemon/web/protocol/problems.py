@@ -159,10 +159,7 @@ _NEAR = 0.5
 
 
 def parse_query(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Return names and values of the query; `known` maps each allowed name to whether it is repeatable.
-
-    Raises `ProblemError` (400) if a name is unknown or repeated, or if the query is not UTF-8.
-    """
+    """Return names and values of the query; `known` maps names to whether they repeat. Raises `ProblemError`."""
     try:
         given = parse_qsl(
             request.scope["query_string"].decode("ascii"),

@@ -17,11 +17,7 @@ OPEN, WITH_TOKEN, HEALTH = "open", "with token", "health"
 
 
 class Rates:
-    """Token buckets, one for each kind of request and client address.
-
-    A bucket starts full and is refilled at a constant rate; each request takes one permit. If there are too many
-    buckets, the least recently used one is dropped.
-    """
+    """Token buckets, one for each kind of request and client address; the oldest are dropped."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate

@@ -27,10 +27,7 @@ def is_cross_site(request: Request) -> bool:
 
 
 class Sessions:
-    """Issues and verifies session cookies and form tokens.
-
-    The signing key is derived from the token, so sessions survive a restart.
-    """
+    """Issues and verifies session cookies and form tokens, whose key is derived from the token."""
 
     def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
         self._token = token.get_secret_value().encode() if token is not None else None

@@ -22,12 +22,7 @@ Found = TypeVar("Found")
 
 
 class Download(StreamingResponse):
-    """Streaming response generated while it is sent.
-
-    Sending raises `ProblemError` if too many downloads are running.
-
-    It uses a thread only while a piece is generated, so a slow reader holds no thread.
-    """
+    """Streaming response that uses a thread only while a piece is generated. Raises `ProblemError` if too many run."""
 
     def __init__(
         self,
@@ -59,13 +54,11 @@ class Downloads:
         self._running = 0
 
     def __enter__(self) -> None:
-        """Start a download. Raises `ProblemError` if too many are running."""
         if self._running >= _MAX_DOWNLOADS:
             raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
         self._running += 1
 
     def __exit__(self, *_: object) -> None:
-        """End a download."""
         self._running -= 1
 
     async def stream(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
