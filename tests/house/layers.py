@@ -32,9 +32,8 @@ def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
 
 
 def floor(path: Path) -> str:
-    """Return the row of a module: its folder, or the module itself if it is in the root of its part (except in tools).
-    """
+    """Return the row of a module: its folder, or the module itself if it is in the root of its part."""
     place = path.relative_to(ROOT)
-    if len(place.parts) == 2 and place.parts[0] != "tools":
+    if len(place.parts) == 2:
         return str(place)
     return str(place.parent)

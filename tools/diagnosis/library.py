@@ -11,7 +11,7 @@ from hierogram.tools.diagnosis.options import ChainOptions
 
 if TYPE_CHECKING:
     from hierogram.tools.diagnosis.diagnosis import Diagnosis
-    from hierogram.tools.diagnosis.keywords import ChainKeywords
+    from hierogram.tools.keywords import ChainKeywords
 
 
 def diagnose(

@@ -9,8 +9,8 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.tools.evidence.options import EvidenceOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.evidence.keywords import EvidenceKeywords
     from hierogram.tools.evidence.retrieval import Evidence
+    from hierogram.tools.keywords import EvidenceKeywords
 
 
 def evidence(

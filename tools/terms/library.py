@@ -10,7 +10,7 @@ from hierogram.daemon.progress import Phases
 from hierogram.tools.terms.options import TermOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.terms.keywords import TermKeywords
+    from hierogram.tools.keywords import TermKeywords
     from hierogram.tools.terms.reports import TermReport
 
 

@@ -25,7 +25,7 @@ from hierogram.tools.translation.translating import Translator
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.translation.keywords import (
+    from hierogram.tools.keywords import (
         EstimationKeywords,
         EvaluationKeywords,
         TranslateKeywords,

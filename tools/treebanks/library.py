@@ -20,7 +20,7 @@ from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import ParseRequest
 
 if TYPE_CHECKING:
-    from hierogram.tools.treebanks.keywords import ParseKeywords
+    from hierogram.tools.keywords import ParseKeywords
 
 
 class ParsedText(NamedTuple):
