@@ -295,10 +295,6 @@ class Configuration(Section):
         """Return the section of an extension."""
         return next(value for _, value in self if isinstance(value, kind))
 
-    def extension_sections(self) -> dict[str, Any]:
-        """Return all sections of extensions, by name."""
-        return {name: getattr(self, name) for name in extension_sections()}
-
 
 @cache
 def extension_sections() -> dict[str, type[Any]]:

@@ -42,27 +42,15 @@ def serve(
     with open_or_create(configuration.store) as opened:
         # Check the lease before the imports, which take longer.
         opened.store.check_lease()
-        from hierogram.daemon.serving.service import Daemon
         from hierogram.daemon.serving.service import serve as run
         from hierogram.daemon.web.server import HttpLoop
-
-        def make_loops(service: Daemon) -> list[HttpLoop]:
-            return [
-                HttpLoop(
-                    service,
-                    lambda: service.configuration.http,
-                    configuration.daemon.grace_seconds / 2,
-                    lambda: service.configuration.intake,
-                    lambda: service.configuration.extension_sections(),
-                )
-            ]
 
         if opened.made:
             print_note(
                 f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)"
             )
         try:
-            run(opened, configuration, config, given, make_loops)
+            run(opened, configuration, config, given, lambda daemon: [HttpLoop(daemon)])
         except ShutdownTimeoutError as error:
             # A normal exit of Python would wait for the thread.
             print_note(f"hierogram: {error}")

@@ -1,7 +1,7 @@
 """The HTTP application: API and pages behind the guard."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any, cast
@@ -12,9 +12,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
@@ -27,7 +26,7 @@ from hierogram.daemon.web.protocol.document import OF_THE_API, DescribedApi
 from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
-from hierogram.daemon.web.protocol.threads import READERS, Threads
+from hierogram.daemon.web.protocol.threads import READERS
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -54,34 +53,15 @@ def _lifespan(
     return lifespan
 
 
-def build_app(
-    service: Service,
-    configuration: HttpConfiguration,
-    limits: InputLimits = DEFAULT_LIMITS,
-    ending: Callable[[], bool] | None = None,
-    sections: Mapping[str, Any] | None = None,
-) -> ASGIApp:
-    """Return the ASGI application of a daemon.
-
-    Parameters
-    ----------
-    limits
-        Limits on rejected lines of a body.
-    ending
-        Returns whether long requests should end; by default `service.stopping`.
-    sections
-        Configuration sections of extensions, by name; missing sections have their defaults.
-    """
-    metrics, threads = RequestMetrics(), Threads()
-    reader = service.opened.reader
-    sql_runner = _sql_runner(reader, configuration) if configuration.pages else None
-    sessions = Sessions(configuration.token)
-    stopping = ending or service.stopping
-    rates = Rates(configuration.max_rate, configuration.max_burst)
-    context = WebContext(service, configuration, sections or {}, sessions, rates, threads, stopping)
+def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
+    """Return the ASGI application of a daemon. Long requests end once `stopping` (`service.stopping`) is true."""
+    metrics, reader = RequestMetrics(), service.opened.reader
+    context = WebContext(service, configuration, stopping or service.stopping)
+    http = context.http
+    sql_runner = _sql_runner(reader, http) if http.pages else None
     apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
     app = DescribedApi(
-        with_token=configuration.token is not None,
+        with_token=http.token is not None,
         title="Hierogram",
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
@@ -92,12 +72,12 @@ def build_app(
         lifespan=_lifespan(reader, sql_runner, apps=apps),
     )
     install_problem_handlers(app)
-    app.include_router(health_routes(service, configuration, metrics))
-    app.include_router(grammar_routes(service, threads))
-    app.include_router(ingest_routes(service, configuration, limits, metrics, stopping))
-    app.include_router(event_routes(service, threads.downloads, stopping))
-    app.include_router(align_routes(service, threads.alignments))
-    app.include_router(link_routes(service, threads))
+    app.include_router(health_routes(context, metrics))
+    app.include_router(grammar_routes(context))
+    app.include_router(ingest_routes(context, metrics))
+    app.include_router(event_routes(context))
+    app.include_router(align_routes(context))
+    app.include_router(link_routes(context))
     for extension in extensions():
         for router in extension.routes(context) if extension.routes else ():
             app.include_router(router)
@@ -107,8 +87,8 @@ def build_app(
         return JSONResponse(app.openapi())
 
     pages = None
-    if configuration.pages:
-        pages = build_pages(reader, sessions, configuration, service, sql_runner, context=context)
+    if http.pages:
+        pages = build_pages(reader, context.sessions, http, sql_runner, context=context)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -120,14 +100,14 @@ def build_app(
         await (pages if to_pages and pages else app)(scope, receive, send)
 
     protocols = [app for app in apps if app.refuse]
-    return _behind_proxies(Guard(dispatch, rates, metrics, sessions, protocols), configuration)
+    return _behind_proxies(Guard(dispatch, context.rates, metrics, context.sessions, protocols), http)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """Return the ASGI application with the read-only pages of a store, without a daemon."""
     sessions = Sessions(configuration.token)
     sql_runner = _sql_runner(reader, configuration)
-    pages = build_pages(reader, sessions, configuration, sql_runner=sql_runner, lifespan=_lifespan(sql_runner))
+    pages = build_pages(reader, sessions, configuration, sql_runner, lifespan=_lifespan(sql_runner))
     rates = Rates(configuration.max_rate, configuration.max_burst)
     return _behind_proxies(Guard(pages, rates, RequestMetrics(), sessions), configuration)
 

@@ -4,9 +4,8 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ceil
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,7 +13,6 @@ from starlette.types import ASGIApp
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
-from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.connections import Connection, Gate, connection_limit
 from hierogram.daemon.web.protocol.context import Service
@@ -53,19 +51,8 @@ class HttpLoop:
     name = "http"
     sections = frozenset({"http", "intake", *extension_sections()})
 
-    def __init__(
-        self,
-        service: Service,
-        configuration: Callable[[], HttpConfiguration],
-        grace_seconds: float = 15.0,
-        limits: Callable[[], InputLimits] = InputLimits,
-        sections: Callable[[], Mapping[str, Any]] = dict,
-    ) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._configuration = configuration
-        self._grace_seconds = grace_seconds
-        self._limits = limits
-        self._extension_sections = sections
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
         self._place: tuple[str, int] | None = None
@@ -89,24 +76,25 @@ class HttpLoop:
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """See `Loop.run`. Raises `DaemonError` if the address cannot be bound."""
-        configuration = self._configuration()
-        if not configuration.enabled:
+        configuration = self._service.configuration
+        http = configuration.http
+        if not http.enabled:
             while not stop.is_set():
                 beat.ok()
                 stop.wait(_LOOK_SECONDS)
             return
         with self._lock:
             listener, self._listener = self._listener, None
-        with listener or _bound(configuration) as listener:
+        with listener or _bound(http) as listener:
 
-            def ending() -> bool:
+            def stopping() -> bool:
                 return stop.is_set() or self._service.stopping()
 
-            app = build_app(self._service, configuration, self._limits(), ending, self._extension_sections())
+            app = build_app(self._service, configuration, stopping)
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening on http://%s:%d", *self.address)
-            asyncio.run(_answer(app, configuration, self._grace_seconds, listener, stop, beat))
+            asyncio.run(_answer(app, http, configuration.daemon.grace_seconds / 2, listener, stop, beat))
 
 
 def _bound(configuration: HttpConfiguration) -> socket.socket:

@@ -35,6 +35,6 @@ class WebTranslation:
     def __init__(self, context: WebContext) -> None:
         opened = context.service.opened
         self.corrections = Corrections(opened, context.service.withdraw)
-        options = context.section("translating", DecodingOptions).to_translate()
+        options = context.configuration.section(DecodingOptions).to_translate()
         self.translations = Translations(opened.store, options, self.corrections)
         self.translator = PlainTranslator(opened.store, lambda: self.translations.now()[0])

@@ -11,10 +11,8 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
-from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.pool import WorkPool
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
-from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
@@ -102,14 +100,14 @@ class AlignAnswer(BaseModel):
     advice: str | None = Field(description="Advice if the texts seem to need tokenization.")
 
 
-def align_routes(service: Service, pool: WorkPool) -> APIRouter:
+def align_routes(context: WebContext) -> APIRouter:
     """Return the router of POST /v1/align."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
 
     def work(body: AlignBody) -> bytes:
         from hierogram.daemon.learning.alignment.text_aligner import as_plain
 
-        aligner = service.opened.aligner
+        aligner = context.service.opened.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
         prepared = aligner.prepared(texts, body.tokenized)
         position, found = aligner.answer(prepared, body.symmetrization)
@@ -122,7 +120,7 @@ def align_routes(service: Service, pool: WorkPool) -> APIRouter:
     async def align(request: Request) -> Response:
         """Align pairs with the counts that the store's aligner has learned so far. Nothing is stored."""
         body = await read_json(request, AlignBody, _MAX_BYTES)
-        return Response(await pool.run(lambda: work(body), request), media_type=JSON)
+        return Response(await context.threads.alignments.run(lambda: work(body), request), media_type=JSON)
 
     return router
 
@@ -173,10 +171,10 @@ class LinksAnswer(BaseModel):
     done: bool = Field(description="Whether the alignment already respects the corrections.")
 
 
-def link_routes(service: Service, threads: Threads) -> APIRouter:
+def link_routes(context: WebContext) -> APIRouter:
     """Return the router for a pair's links."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
-    store = service.store
+    service, store = context.service, context.service.store
 
     def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
         notation = service.opened.notation()
@@ -230,14 +228,14 @@ def link_routes(service: Service, threads: Threads) -> APIRouter:
         """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
         body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
-        done = await threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
+        done = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
 
     @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
-        done = await threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
+        done = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
         return Response(status_code=HTTPStatus.NO_CONTENT if done else HTTPStatus.ACCEPTED)
 
     return router

@@ -15,9 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from hierogram.daemon.web.protocol.bodies import MAX_ID
-from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
-from hierogram.daemon.web.protocol.threads import Downloads
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, EventKind, EventPage
 
@@ -40,10 +39,10 @@ class EventsAnswer(BaseModel):
     last: int = Field(description="Number of the newest event.")
 
 
-def event_routes(service: Service, downloads: Downloads, ending: Callable[[], bool]) -> APIRouter:
-    """Return the router for events. Streams end when `ending` returns true."""
+def event_routes(context: WebContext) -> APIRouter:
+    """Return the router for events."""
     router = APIRouter(prefix="/v1", tags=["looking"])
-    streams = _Streams(service, downloads, ending)
+    streams = _Streams(context)
 
     @router.get(
         "/events",
@@ -115,10 +114,10 @@ class _Stream(EventSourceResponse):
 class _Streams:
     """The store's events, and a limited number of open streams."""
 
-    def __init__(self, service: Service, downloads: Downloads, ending: Callable[[], bool]) -> None:
-        self._store = service.opened
-        self._threads = downloads.threads
-        self._ending = ending
+    def __init__(self, context: WebContext) -> None:
+        self._store = context.service.opened
+        self._threads = context.threads.downloads.threads
+        self._ending = context.stopping
         self._open = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:

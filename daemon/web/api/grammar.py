@@ -12,9 +12,8 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.shared_options import RuleQuery
 from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
-from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
-from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
@@ -77,10 +76,10 @@ class DerivationAnswer:
     rules: list[RuleUse]
 
 
-def grammar_routes(service: Service, threads: Threads) -> APIRouter:
+def grammar_routes(context: WebContext) -> APIRouter:
     """Return the router for rules and pairs."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
-    store = service.store
+    service, store = context.service, context.service.store
 
     @router.get("/rules", responses={409: {"description": "Nothing learned yet."}})
     def rules(
@@ -163,7 +162,9 @@ def grammar_routes(service: Service, threads: Threads) -> APIRouter:
                 raise unknown_pair(pair_id)
             return store.find_pair(pair_id) is None
 
-        return Response(status_code=HTTPStatus.NO_CONTENT if await threads.change(left) else HTTPStatus.ACCEPTED)
+        return Response(
+            status_code=HTTPStatus.NO_CONTENT if await context.threads.change(left) else HTTPStatus.ACCEPTED
+        )
 
     return router
 

@@ -23,12 +23,11 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exports.schedule import JobStatus, list_jobs
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import DaemonStatus, Lag, SpoolStatus
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
@@ -233,9 +232,10 @@ def coalesced(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[
     return answer
 
 
-def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
+def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for health checks, status and metrics."""
     router = APIRouter(tags=["health"])
+    service, max_lag = context.service, context.http.max_lag
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
     # Use a separate thread, so that health checks do not wait for pages.
     thread = CapacityLimiter(1)
@@ -284,10 +284,9 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         reasons = _failed_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
-        if condition.lag.pairs > configuration.max_lag:
+        if condition.lag.pairs > max_lag:
             reasons.append(
-                f"{condition.lag.pairs:,} pairs are waiting for sampling, the limit is "
-                f"{configuration.max_lag:,} (max_lag)"
+                f"{condition.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)"
             )
         if service.stopping():
             reasons.append("the daemon is stopping")

@@ -19,7 +19,6 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, ParsedLine, json_object, parse_lines
@@ -30,7 +29,7 @@ from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_
 from hierogram.daemon.text.texts import make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
-from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import RequestConflictError, StoreError, StoreUnavailableError
@@ -314,13 +313,13 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 class _IngestSlots:
     """Request bodies being ingested. Their number is limited, and each idempotency key is used once at a time."""
 
-    def __init__(self, service: Service, configuration: HttpConfiguration, ending: Callable[[], bool]) -> None:
-        self._service = service
-        self._configuration = configuration
-        self._ending = ending
+    def __init__(self, context: WebContext) -> None:
+        self._store = context.service.store
+        self._configuration = context.http
+        self._ending = context.stopping
         self._keys: set[str] = set()
         self._running = 0
-        self._threads = CapacityLimiter(configuration.max_intakes)
+        self._threads = CapacityLimiter(context.http.max_intakes)
         self._pruned = -_PRUNE_SECONDS
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -353,7 +352,7 @@ class _IngestSlots:
             return
         self._pruned = time.monotonic()
         oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
-        await self.in_thread(lambda: self._service.store.forget_requests(oldest))
+        await self.in_thread(lambda: self._store.forget_requests(oldest))
 
     async def wait_for_lag(self) -> None:
         """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout`."""
@@ -361,7 +360,7 @@ class _IngestSlots:
         while True:
             if self._ending():
                 raise try_later("the daemon is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(partial(self._service.store.count_pairs, UNSETTLED))
+            waiting = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
             if time.monotonic() - since >= self._configuration.backlog_timeout:
@@ -373,19 +372,13 @@ class _IngestSlots:
             await asyncio.sleep(_LAG_LOOK_SECONDS)
 
 
-def ingest_routes(
-    service: Service,
-    configuration: HttpConfiguration,
-    limits: InputLimits,
-    metrics: RequestMetrics,
-    ending: Callable[[], bool],
-) -> APIRouter:
+def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for POST /v1/pairs."""
     router = APIRouter(prefix="/v1", tags=["intake"])
-    intakes = _IngestSlots(service, configuration, ending)
+    intakes, opened = _IngestSlots(context), context.service.opened
 
     async def take_in(request: Request, body: IngestRequest) -> None:
-        async for lines in line_chunks(request, configuration.max_request_bytes):
+        async for lines in line_chunks(request, context.http.max_request_bytes):
             await intakes.wait_for_lag()
             metrics.count_lines(await intakes.in_thread(partial(body.add, lines)))
         await intakes.in_thread(body.finish)
@@ -420,9 +413,11 @@ def ingest_routes(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
             )
         async with intakes.place(idempotency_key):
-            await intakes.in_thread(lambda: _check_languages(service.opened, languages))
+            await intakes.in_thread(lambda: _check_languages(opened, languages))
             await intakes.wait_for_lag()
-            body = await intakes.in_thread(lambda: IngestRequest(service.opened, corpus, idempotency_key, limits))
+            body = await intakes.in_thread(
+                lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake)
+            )
             try:
                 await take_in(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:

@@ -16,7 +16,7 @@ from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.sql import sql_routes
 from hierogram.daemon.web.pages.words import word_routes
-from hierogram.daemon.web.protocol.context import Service, WebContext
+from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, install_problem_handlers, problem_response
 from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
@@ -31,17 +31,13 @@ def build_pages(
     reader: Reader,
     sessions: Sessions,
     configuration: HttpConfiguration,
-    service: Service | None = None,
-    sql_runner: SqlRunner | None = None,
+    sql_runner: SqlRunner | None,
     lifespan: Any = None,
     context: WebContext | None = None,
 ) -> FastAPI:
-    """Return the application with the pages of a store; with a service, pairs can also be withdrawn.
-
-    The SQL page requires `sql_runner`; pages of extensions require the `context` of a daemon.
-    """
+    """Return the application with the pages of a store. With the `context` of a daemon, pairs can be withdrawn."""
     threads = context.threads if context else Threads()
-    page = PageContext(reader, sessions, service, asks=sql_runner is not None)
+    page = PageContext(reader, sessions, context.service if context else None, asks=sql_runner is not None)
     added = []
     if context is not None:
         added = [one for extension in extensions() if extension.pages for one in extension.pages(context, page)]

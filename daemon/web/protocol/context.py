@@ -1,6 +1,6 @@
 """Objects shared by routes, pages and protocols, and the types with which extensions add their own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import DaemonStatus
 from hierogram.daemon.web.protocol.problems import ProblemError
@@ -23,6 +23,7 @@ class Service(Protocol):
     """The daemon as seen by the HTTP server. All methods are thread-safe."""
 
     opened: GrammarStore
+    configuration: Configuration
 
     @property
     def store(self) -> Store:
@@ -48,53 +49,21 @@ class Service(Protocol):
 
 
 Shared = TypeVar("Shared")
-Chosen = TypeVar("Chosen")
 
 
 class WebContext:
-    """The daemon's services, configuration and sessions, and objects shared by extensions.
+    """The daemon, its configuration, and the objects that routes, pages and protocols of one server share."""
 
-    Parameters
-    ----------
-    service
-        The daemon.
-    http
-        Section `[http]` of the configuration.
-    sections
-        Configuration sections of extensions, by name; missing sections have their defaults.
-    sessions
-        Browser sessions.
-    rates
-        Rate limits of clients.
-    threads
-        Thread pools of requests: translations, alignments, questions, downloads, changes.
-    stopping
-        Returns whether long requests should end.
-    """
-
-    def __init__(
-        self,
-        service: Service,
-        http: HttpConfiguration,
-        sections: Mapping[str, Any],
-        sessions: Sessions,
-        rates: Rates,
-        threads: Threads,
-        stopping: Callable[[], bool],
-    ) -> None:
+    def __init__(self, service: Service, configuration: Configuration, stopping: Callable[[], bool]) -> None:
         self.service = service
-        self.http = http
-        self.sessions = sessions
-        self.rates = rates
-        self.threads = threads
+        self.configuration = configuration
+        self.http = configuration.http
+        self.sessions = Sessions(self.http.token)
+        self.rates = Rates(self.http.max_rate, self.http.max_burst)
+        self.threads = Threads()
         self.stopping = stopping
-        self._sections = sections
+        """Return whether long requests should end."""
         self._shared: dict[Callable[..., Any], Any] = {}
-
-    def section(self, name: str, kind: type[Chosen]) -> Chosen:
-        """Return a section of the configuration, or its defaults if it is missing."""
-        found = self._sections.get(name)
-        return found if isinstance(found, kind) else kind()
 
     def shared(self, make: "Callable[[WebContext], Shared]") -> Shared:
         """Return the object that `make` builds for this server. It is built once."""

@@ -119,7 +119,7 @@ def assert_python_http_and_the_page_agree(last_output: str, tmp_path: Path, caps
     configuration = load_configuration(tmp_path / "daemon.toml")
     assert configuration.store == tomllib.loads(toml)["store"]
     with open_store(configuration.store) as opened:
-        app = build_app(FakeService(opened), configuration.http, sections=configuration.extension_sections())
+        app = build_app(FakeService(opened), configuration)
         with TestClient(app, "http://127.0.0.1") as client:
             [command] = SERVED
             response = client.post(

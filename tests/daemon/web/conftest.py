@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from fastapi import FastAPI
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.conftest import CopyStore, LastingStore, ask_url_of, make_new
 from tests.daemon.conftest import teacher
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import HttpConfiguration, IntakeSection, configuration_type
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import DaemonStatus, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
@@ -26,6 +26,7 @@ class FakeService:
 
     def __init__(self, store: Store) -> None:
         self.opened = GrammarStore(store)
+        self.configuration = configuration_type()()
         self.told = DaemonStatus(
             (LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0)
         )
@@ -98,7 +99,8 @@ def connect() -> Iterator[Connect]:
             service: FakeService, host: str = "127.0.0.1", limits: InputLimits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
             role = {"sql_url": ask_url_of(service.store.engine.url)}
-            app = build_app(service, HttpConfiguration(**(role | values)), limits)
+            http, intake = HttpConfiguration(**(role | values)), IntakeSection(**asdict(limits))
+            app = build_app(service, configuration_type()(http=http, intake=intake))
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)
 
@@ -127,7 +129,7 @@ def shared_clients() -> Iterator[Callable[[str], TestClient]]:
             if url not in made:
                 store = stack.enter_context(open_store(url))
                 asked = HttpConfiguration(sql_url=ask_url_of(url), max_rate=1e6, max_burst=10**6)
-                app = build_app(FakeService(store), asked)
+                app = build_app(FakeService(store), configuration_type()(http=asked))
                 opened = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
                 made[url] = stack.enter_context(opened)
             made[url].cookies.clear()

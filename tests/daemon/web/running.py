@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tests.conftest import ask_url_of
 from tests.daemon.web.conftest import FakeService
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import DaemonSection, HttpConfiguration, configuration_type
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web.server import HttpLoop
 
@@ -21,7 +21,10 @@ class Running:
         self.stop = threading.Event()
         self.heartbeat = Heartbeat()
         values = {"port": 0, "sql_url": ask_url_of(service.store.engine.url)} | values
-        self.loop = HttpLoop(service, lambda: HttpConfiguration(**values), grace_seconds=5.0)
+        service.configuration = configuration_type()(
+            http=HttpConfiguration(**values), daemon=DaemonSection(grace_seconds=10.0)
+        )
+        self.loop = HttpLoop(service)
         self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heartbeat), daemon=True)
         self.thread.start()
         until = time.monotonic() + 60

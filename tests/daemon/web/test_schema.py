@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.web.conftest import FakeService
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.web.app import build_app
 from hierogram.storage.store import Store, open_store
 
@@ -67,7 +67,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 
 def application(store: Store, **values: object) -> ASGIApp:
-    return build_app(FakeService(store), HttpConfiguration(max_rate=1e6, max_burst=10**6, max_lag=10**9, **values))
+    http = HttpConfiguration(max_rate=1e6, max_burst=10**6, max_lag=10**9, **values)
+    return build_app(FakeService(store), configuration_type()(http=http))
 
 
 def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:

@@ -18,7 +18,7 @@ from tests.daemon.web.bodies import BODY
 from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
-from hierogram.daemon.configuration import Configuration, HttpConfiguration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web import server
@@ -474,9 +474,11 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     taken = start()
     assert taken.loop.address
     port = taken.loop.address[1]
-    loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
+    service = FakeService(quick_store)
+    service.configuration = Configuration(http=HttpConfiguration(port=port))
+    loop = HttpLoop(service)
     with pytest.raises(DaemonError, match=f"cannot listen on 127.0.0.1 port {port}"):
-        loop.prepare(Configuration(http=HttpConfiguration(port=port)))
+        loop.prepare(service.configuration)
     with pytest.raises(DaemonError, match=f"cannot listen on 127.0.0.1 port {port}"):
         loop.run(threading.Event(), Heartbeat())
 
@@ -484,9 +486,10 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
 def test_before_it_runs_connections_are_refused_and_the_address_is_reserved(quick_store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    configuration = HttpConfiguration(port=port)
-    loop, stop = HttpLoop(FakeService(quick_store), lambda: configuration, grace_seconds=5.0), threading.Event()
-    loop.prepare(Configuration(http=configuration))
+    service = FakeService(quick_store)
+    service.configuration = configuration_type()(http=HttpConfiguration(port=port))
+    loop, stop = HttpLoop(service), threading.Event()
+    loop.prepare(service.configuration)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
@@ -501,7 +504,9 @@ def test_before_it_runs_connections_are_refused_and_the_address_is_reserved(quic
 
 
 def test_a_disabled_server_only_sends_heartbeats(quick_store: Store) -> None:
-    loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(enabled=False))
+    service = FakeService(quick_store)
+    service.configuration = Configuration(http=HttpConfiguration(enabled=False))
+    loop = HttpLoop(service)
     stop = threading.Event()
     stop_soon = threading.Timer(0.1, stop.set)
     stop_soon.start()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.library.store import GrammarStore
@@ -143,6 +143,7 @@ class _Quiet:
 
     def __init__(self, store: Store) -> None:
         self.store, self.opened = store, GrammarStore(store)
+        self.configuration = configuration_type()(http=_PATIENT)
 
     def status(self) -> DaemonStatus:
         return DaemonStatus((), Lag())
@@ -160,7 +161,7 @@ class _Quiet:
 @contextmanager
 def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
     """Yield a connection to a server of the store, which ends afterwards."""
-    loop = HttpLoop(_Quiet(store), lambda: _PATIENT)
+    loop = HttpLoop(_Quiet(store))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
     thread.start()
