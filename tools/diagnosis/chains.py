@@ -88,7 +88,6 @@ class _DirectionChains:
         self._seconds = 0.0
 
     def draws(self, report: Callable[[], None]) -> LinkDraws:
-        """Run all chains."""
         options = self._options
         keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
         # Compile or load the kernels before measuring time.
@@ -133,7 +132,6 @@ class _DirectionChains:
         return state
 
     def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Return the links to record, among those of all chains: emitted words and linked positions."""
         numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
         wanted = min(len(numbers), _MAX_WATCHED_LINKS // 2)
@@ -235,10 +233,7 @@ def load_draws(path: Path) -> ChainDraws:
 
 
 def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done, _total: None) -> ChainDraws:
-    """Run chains over the first pairs of a store, with its model and schedule. The store is not changed.
-
-    Raises `InputError` if the store has no aligned pairs.
-    """
+    """Run chains over the first pairs of a store, with its model and schedule. The store is not changed."""
     settings = store.settings()
     kind = find_kind(settings)
     rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.needs_all_pairs]
@@ -291,7 +286,6 @@ class _ChainRunner:
         trials[0].log_likelihood()
 
     def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
-        """Run all chains."""
         for trial in self._trials:
             for _ in range(burn_in):
                 self._sweep(trial)

@@ -60,7 +60,6 @@ def diagnose(
 
 
 def _print_diagnosis(found: "Diagnosis") -> None:
-    """Print a diagnosis for people."""
     from hierogram.tools.diagnosis.diagnosis import format_quantity
 
     print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")

@@ -150,10 +150,7 @@ def _shown(value: Figure, digits: int) -> str:
 
 
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
-    """Write a PNG with a trace plot of each total and a histogram of the rules' R-hat.
-
-    Raises `UsageError` if matplotlib is not installed.
-    """
+    """Write a PNG with a trace plot of each total and a histogram of the rules' R-hat."""
     try:
         import matplotlib as mpl
     except ImportError as error:

@@ -157,7 +157,6 @@ class _CoverageUnits:
         )
 
     def of(self, source: str) -> list[int]:
-        """Return the units that occur in a source side."""
         words = source.split(" ")
         found: set[int] = set()
         for first in range(len(words)):

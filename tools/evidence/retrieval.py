@@ -55,11 +55,7 @@ class Evidence:
 
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
-    """Return the evidence for a sentence.
-
-    Raises `WrongKindError` if the store has sentences of one language, and `InputError` if the text has no word or more
-    than `MAX_WORDS` words.
-    """
+    """Return the evidence for a sentence."""
     words = _words(transaction, text, options.tokenized)
     found_words = known_words(transaction, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
     # Lower-case words that are known only in lower case, such as the first word of a sentence.

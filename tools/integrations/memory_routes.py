@@ -106,10 +106,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 
 def _languages(service: Service) -> tuple[str, ...]:
-    """Return the source and target language, or `()` if the store does not name them.
-
-    Raises `ProblemError` if the store has sentences of one language.
-    """
+    """Return the source and target language, or `()` if the store does not name them."""
     notation = service.opened.notation()
     if notation.takes != PAIRS:
         raise ProblemError(
@@ -119,5 +116,4 @@ def _languages(service: Service) -> tuple[str, ...]:
 
 
 def _code(language: str) -> str:
-    """Return a language code in amagama's format, such as `pt_br`."""
     return language.replace("-", "_").lower()

@@ -150,5 +150,4 @@ def _cells(scored: "ScoredPair") -> list[str]:
 
 
 def _word(misfit: Misfit | None, words: str) -> str:
-    """Return the misfit's word and its log-odds as text."""
     return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

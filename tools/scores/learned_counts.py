@@ -51,7 +51,6 @@ class _UsedRules(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence["_UsedRules"]) -> "_UsedRules":
-        """Return the rules of one or more parts."""
         keys, source, target, *numbers = zip(*parts, strict=True)
         return cls(np.concatenate(keys), _joined(source), _joined(target), *map(np.concatenate, numbers))
 
@@ -65,7 +64,6 @@ class _Links:
         self._known = np.zeros(0, _LINK)
 
     def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
-        """Add links of words, given by number."""
         self._met.append(source.astype(np.int64) << 32 | target)
         self._waiting += len(source)
         if self._waiting > _LINKS_AT_ONCE:
@@ -102,10 +100,7 @@ class LearnedCounts:
     """
 
     def __init__(self, store: Store, report: Phases) -> None:
-        """Read the store.
-
-        Raises `WrongKindError` if its rules do not have two languages, `NothingLearnedError` without rules.
-        """
+        """Read the store."""
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
@@ -160,7 +155,6 @@ class LearnedCounts:
         return Lexicon((known[0], known[1]), counts, (neighbors[0], neighbors[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
-        """Return the words of texts as numbers; new words get new numbers."""
         known = self.words[side]
         words = [[known.setdefault(word, len(known)) for word in text.split(" ")] for text in texts]
         return _flat(words)
@@ -300,7 +294,6 @@ def _flat(sides: list[list[int]]) -> Column:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Return the concatenation of columns."""
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
     return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
@@ -309,7 +302,6 @@ def _joined(columns: Sequence[Column]) -> Column:
 def _linked_positions(
     rows: Sequence[PairRow], sides: tuple[Column, Column]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all linked words in the two columns."""
     source, target, first = read_links(fitting_alignments(rows))
     sizes = np.diff(first)
     begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)

@@ -74,10 +74,7 @@ def score(
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-    """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`.
-
-    Raises `InputError` if a pair does not exist.
-    """
+    """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`."""
     chosen = whole_numbers(ids)
     if chosen:
         rows_by_id(store.store, chosen)

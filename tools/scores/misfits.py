@@ -23,7 +23,6 @@ Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]
 def _expanded(
     features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return standardized features, their negative parts, products of each two, and 1."""
     scaled = np.clip((features - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
     first, second = np.triu_indices(scaled.shape[1])
     return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])

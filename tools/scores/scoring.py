@@ -169,7 +169,6 @@ class Scorer:
         return list(map(_number_or_none, found.tolist()))
 
     def _take(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
-        """Return working memory for these pairs that no other thread uses."""
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
         links = int(np.diff(pairs.link_first).max(initial=1))

@@ -448,7 +448,6 @@ class TermDetails:
     def _count_forms(
         self, tally: HashCounter, terms: IntArray, side: SidePhrases, begins: IntArray, lengths: IntArray
     ) -> None:
-        """Count the phrases of terms by their words, with case."""
         rows = word_rows(side.words, begins, lengths, self._longest)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
@@ -597,7 +596,6 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
 
 
 def _in_words(block: Block, view: WordView) -> Block:
-    """Return a block of `TERM_COLUMNS` with subword tokens and their links joined to words."""
     if not view.merges:
         return block
     number, (*others, sources, targets, alignments) = block

@@ -182,7 +182,6 @@ def _has_nouns(within: Mapping[str, int]) -> bool:
 
 
 def _capital_fragments(lines: Iterable[str]) -> bool:
-    """Return whether most lines without a final punctuation mark begin with a capital."""
     first = [letter for line in lines if not _ENDS.search(line) and (letter := first_cased(line))]
     return 2 * sum(letter.isupper() or letter.istitle() for letter in first) >= len(first)
 

@@ -164,7 +164,6 @@ def _typed_lines() -> Iterator[str]:
 
 
 def _tell(decoder: "Decoder") -> None:
-    """Print notes on the language model, and on unused rules and weights."""
     grammar = decoder.translator().grammar
     if decoder.resources.store_model is not None:
         print_note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
@@ -209,7 +208,6 @@ class _Writer:
         self._stack.__exit__(*error)
 
     def write(self, number: int, translation: "TextTranslation") -> None:
-        """Write the translations of line `number`."""
         if translation.divided:
             words = plural(len(translation.translation.source), "word")
             told = f"in {translation.translation.parts} parts"

@@ -69,10 +69,7 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
-        """Store a correction that replaces earlier corrections of the same text.
-
-        Raises `InputError` if it is not a valid pair.
-        """
+        """Store a correction that replaces earlier corrections of the same text."""
         check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
         own = _half(text) + _half(translation)

@@ -80,7 +80,6 @@ class _Piece(NamedTuple):
 
 
 def _pieces(text: str, markup: bool) -> list[_Piece]:
-    """Return the pieces of a line of plain text."""
     if "<" not in text:
         return [_Piece(_TEXT, text)]
     pieces, at = [], 0
@@ -106,7 +105,6 @@ def _tag(match: re.Match[str]) -> _Piece:
 
 
 def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
-    """Yield the paragraphs of some pieces. In HTML an unpaired tag separates paragraphs."""
     partner = _partners(pieces)
     inside, start = 0, 0
     for k, piece in enumerate(pieces):
@@ -121,7 +119,6 @@ def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
 
 
 def _partners(pieces: list[_Piece]) -> dict[int, int]:
-    """Return the index of the partner of each paired tag. Pairs are properly nested."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for k, piece in enumerate(pieces):
@@ -269,7 +266,6 @@ class _Blocks:
         self._pieces: list[_Piece] = []
 
     def parts(self, text: str) -> list[Part]:
-        """Return the parts of a document."""
         at = 0
         while match := (_MARKED_OR_PIECE if self._markup else _HTML_PIECE).search(text, at):
             self._add(_TEXT, text[at : match.start()])

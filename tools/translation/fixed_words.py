@@ -123,7 +123,6 @@ class Glossary:
         return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
 
     def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
-        """Yield words without spaces between them, split at the glossary entries in them."""
         text = "".join(word.token for word in run)
         starts = [word.start + k for word in run for k in range(len(word.token))]
         ends = [end for word in run for end in (*range(word.start + 1, word.start + len(word.token)), word.end)]
@@ -155,7 +154,6 @@ class Glossary:
                     break
 
     def _places(self, run: Sequence[TextWord]) -> list[int]:
-        """Return the positions in words without spaces at which entries may begin and end."""
         places, at = [], 0
         for word in run:
             whole = self._segmented or word.token[-1] in SYLLABLE_ENDS

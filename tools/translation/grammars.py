@@ -171,10 +171,7 @@ def pack_grammar(
 
 
 def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
-    """Return the grammar of a file in our binary form, of a rule file, or of a version's folder.
-
-    Raises `InputError` if it cannot be read.
-    """
+    """Return the grammar of a file in our binary form, of a rule file, or of a version's folder."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), shown, format)
@@ -324,7 +321,6 @@ class StoreGrammar:
             yield snapshot, database
 
     def _take(self, database: Scratch, rules: str) -> float:
-        """Read rules of the view `scored`. Returns the total count of all rules, 0 without a rule."""
         columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
@@ -335,7 +331,6 @@ class StoreGrammar:
 
 
 def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return both sides of the store's first pairs as words."""
     sources: list[str] = []
     targets: list[str] = []
     for _, lines in snapshot.pair_blocks(columns=("source", "target")):
@@ -347,7 +342,6 @@ def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
 
 
 def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline) -> tuple[Casing, Casing]:
-    """Return the casing of both sides of a store."""
     languages = texts.languages or (None, None)
     if texts.lower:
         return default_casing(languages[0]), default_casing(languages[1])
@@ -355,7 +349,6 @@ def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline
 
 
 def _lengths(sources: Sequence[str], targets: Sequence[str]) -> TextLengths:
-    """Return the lengths of the pairs' texts."""
     source, target = (sum(len(line.replace(" ", "")) for line in lines) for lines in (sources, targets))
     words = sum(line.count(" ") + 1 for line in targets)
     sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]

@@ -149,7 +149,6 @@ def translation_routes(
 
 
 def _put(corrections: Corrections, source: str, target: str) -> str:
-    """Store a correction, and return its outcome."""
     try:
         corrections.put(source, target, "page")
     except InputError:
@@ -207,7 +206,6 @@ def _paragraphs(transaction: ReadTransaction, found: "TextTranslation") -> list[
 
 
 def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
-    """Return the source words of a paragraph, each with the text before it."""
     at, found = 0, []
     for start, end in paragraph.spots:
         found.append((paragraph.text[at:start], paragraph.text[start:end]))

@@ -60,11 +60,7 @@ class FollowedGrammar:
         self._follower: GrammarFollower | None = None
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """Return the current translator, and the store position of its grammar.
-
-        Raises `InputError` if a resource that the options name cannot be read, `NothingLearnedError`, `WrongKindError`
-        or `StoreError` if the store's grammar cannot be read.
-        """
+        """Return the current translator, and the store position of its grammar."""
         from hierogram.tools.translation.resources import GrammarFollower, load_resources
         from hierogram.tools.translation.text_translator import TextTranslator
 
@@ -85,7 +81,6 @@ class PlainTranslator:
     """Translator of running text. Safe to use from several threads."""
 
     def __init__(self, store: Store, now: "Callable[[], TextTranslator]") -> None:
-        """Set the store and `now`, a callback that returns the current translator."""
         self._store = store
         self._now = now
         self._words = WordSideCounts(store, _MAX_PAIRS_COUNTED)
@@ -95,11 +90,7 @@ class PlainTranslator:
         return tuple(self._store.settings().languages or ())
 
     def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
-        """Translate a text, with up to `alternatives` alternative translations.
-
-        Raises `NothingLearnedError`, `WrongKindError` or `StoreError` if the store's grammar cannot be read, and
-        `InputError` if a resource cannot be read.
-        """
+        """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
         found = self._now().translate(text, format=form, alternatives=alternatives)

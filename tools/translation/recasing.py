@@ -174,7 +174,6 @@ class _Sentence:
         self._shortened = [j for j, word in enumerate(words) if self._target.is_shortened(word)]
 
     def cased(self, j: int, word: str) -> str:
-        """Return a target word in its case."""
         if not _has_letter(word):
             return word
         found = self._within(j, word)
@@ -190,7 +189,6 @@ class _Sentence:
         return self._target.capitalize(found) if begins or copied is _Case.CAPITAL else found
 
     def _within(self, j: int, word: str) -> str:
-        """Return the form of a word within sentences."""
         target, sources = self._target, self._sources[j]
         if j in self._given and target.lower(word) != word:
             return word
@@ -237,12 +235,10 @@ class _Sentence:
         return next((i for i in self._sources[j] if i in places), None)
 
     def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
-        """Return the words after an opening mark up to the closing mark, or to the end."""
         end = next((k for k in range(j, len(self._words)) if _is_sign(self._words[k], closing)), len(self._words))
         return self._words[j:end]
 
     def _is_speech(self, j: int) -> bool:
-        """Return whether the quotation that begins with a word is a sentence."""
         quoted = self._enclosed(j, _QUOTES)
         after = self._words[j + len(quoted) :]
         several = sum(map(_is_word, quoted)) > 1
@@ -312,7 +308,6 @@ def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -
 
 
 def _after_quote(opens: bool | None, state: StartContext | None, before: str) -> StartContext | None:
-    """Return the context after a quotation mark."""
     if opens is None or state is StartContext.SENTENCE:
         return state
     if opens:
@@ -324,7 +319,6 @@ def _after_quote(opens: bool | None, state: StartContext | None, before: str) ->
 
 
 def _after(token: str, state: StartContext | None) -> StartContext | None:
-    """Return the context after another punctuation mark."""
     if state in (StartContext.SENTENCE, StartContext.ITEM):
         return state
     if token == "…" or (len(token) > 1 and _is_sign(token, _DOTS)):

@@ -48,10 +48,7 @@ class TranslationResources:
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
-        """Return the text pipeline for a grammar: from the options, else from the grammar's store.
-
-        Raises `UsageError` if the options name other languages than the grammar's store.
-        """
+        """Return the text pipeline for a grammar: from the options, else from the grammar's store."""
         options = self.options
         if options.tokenized:
             return UNCHANGED_TEXT
@@ -163,10 +160,7 @@ class GrammarFollower:
         self._at_work: dict[str, threading.Thread] = {}
 
     def now(self) -> tuple[Translator, int]:
-        """Return the current translator, and the store position of its grammar's last full read.
-
-        Raises `NothingLearnedError`, `WrongKindError` or `StoreError` if the first read fails.
-        """
+        """Return the current translator, and the store position of its grammar's last full read."""
         with self._first:
             if self._newest is None:
                 self._read_whole()

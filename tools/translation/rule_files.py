@@ -119,10 +119,7 @@ class RuleReader:
         return self._rules.rules
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Parse blocks of bytes. Yields the number of rules after each block.
-
-        Raises `InputError` with the line number if a rule is invalid.
-        """
+        """Parse blocks of bytes. Yields the number of rules after each block."""
         rest = b""
         for block in blocks:
             rest = self._take(rest + block)
@@ -132,7 +129,6 @@ class RuleReader:
         yield self.rules
 
     def _take(self, data: bytes) -> bytes:
-        """Parse all complete lines. Returns the rest."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
         source, target, given = growing = self._source, self._target, self._given
@@ -157,10 +153,7 @@ class RuleReader:
         return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules, with `values` float64[rules, names] if their lines have no values.
-
-        Raises `InputError` if nonterminals or links do not match the sides of a rule, or a nonterminal is not X.
-        """
+        """Return the rules, with `values` float64[rules, names] if their lines have no values."""
         rules = self._rules
         source, source_words = self._meanings(self._source)
         target, target_words = self._meanings(self._target)
@@ -177,7 +170,6 @@ class RuleReader:
         return WordedRules(columns, source_words, target_words, names)
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
-        """Return the word or nonterminal number of each symbol, and the words by number."""
         named = vocabulary.finish()
         meanings = np.zeros(len(named), np.int32)
         words: list[str] = []
@@ -207,7 +199,6 @@ class RuleReader:
         return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return feature names, and a row of values for each rule. A missing value is 0."""
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
             given = self._given.finish()
@@ -250,10 +241,7 @@ _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
 def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
-    """Return the rules of a file or version folder, and the store's settings (empty without a manifest).
-
-    Raises `InputError` if the format is unknown, or with the line number if a line is invalid.
-    """
+    """Return the rules of a file or version folder, and the store's settings (empty without a manifest)."""
     manifest: dict[str, Any] = {}
     if path.is_dir():
         try:

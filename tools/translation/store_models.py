@@ -88,7 +88,6 @@ def load_store_model(
 
 
 def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
-    """Write the sentences of a model. Returns their number and digest."""
     digest = blake2b(f"3 {EstimationOptions()} {classes}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
@@ -115,7 +114,6 @@ def _kept(path: Path, shown: Progress) -> NamedModel | None:
 
 
 def _built(text: Path, path: Path, classes: bool, shown: Progress) -> NamedModel:
-    """Build a model, and cache it if the cache folder is writable."""
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
     estimate([str(text)], EstimationOptions(), [writer], text.parent, shown, classes=classes)

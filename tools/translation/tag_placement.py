@@ -30,7 +30,6 @@ class _Sides:
         self.linked = linked
 
     def words(self, pair: TagPair) -> Span:
-        """Return the half-open span of words that overlap the text between the tags."""
         first = next((k for k, spot in enumerate(self._spots) if spot[1] > pair.start), len(self._spots))
         last = first
         while last < len(self._spots) and self._spots[last][0] < pair.end:

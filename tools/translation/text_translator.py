@@ -199,7 +199,6 @@ class TextTranslator:
         return in_threads(translate, texts, threads)
 
     def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
-        """Yield the sentences of a paragraph, each with the text before it."""
         end = 0
         for start, stop in self._spots(paragraph):
             kept = [one for one in paragraph.kept if start <= one.start < stop]
@@ -283,7 +282,6 @@ class TextTranslator:
         translation: Translation,
         candidate: int,
     ) -> tuple[str, list[TextParagraph]]:
-        """Return the text of a candidate, and its paragraphs."""
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
             links[i].append(j)
@@ -405,7 +403,6 @@ class TextTranslator:
 
 
 def _is_tag(written: str | None) -> bool:
-    """Return whether kept text is markup without visible words, such as a line break."""
     return written is not None and written.startswith("<") and not any(map(str.isalnum, TAG.sub("", written)))
 
 
@@ -457,7 +454,6 @@ def _has_letters(paragraph: Paragraph) -> bool:
 
 
 def _unchanged_text(paragraph: Paragraph) -> str:
-    """Return the document's text of a paragraph that needs no translation."""
     kept = {one.start: one for one in paragraph.kept}
     spots: list[Spot] = []
     written: list[tuple[str, str]] = []
@@ -520,7 +516,6 @@ def _tagged_words(
 
 
 def _is_within(pair: TagPair, spot: Spot) -> bool:
-    """Return whether tags are inside a word rather than around it."""
     return (
         spot[0] <= pair.start
         and pair.end <= spot[1]
@@ -535,7 +530,6 @@ def _is_same(paragraph: Paragraph, spot: Spot, translations: Sequence[str]) -> b
 
 
 def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
-    """Yield a part of a word and the tags in it."""
     for pair in pairs:
         yield paragraph.written(paragraph.text[start : pair.start])
         yield pair.opening
@@ -546,7 +540,6 @@ def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end:
 
 
 def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
-    """Return the parts of a sentence. With `fixed`, words with digits are passed through."""
     parts: list[SentencePart] = []
     for given, some in groupby(units, partial(_given, fixed=fixed)):
         if given:

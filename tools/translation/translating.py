@@ -166,7 +166,6 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
-    """Return the start of each symbol of a side."""
     places = []
     for symbol in side:
         places.append(start)
@@ -388,7 +387,6 @@ class Translator:
                     yield SentencePart((part,)), int(number == len(parts))
 
     def _number(self, word: str, before: str) -> int:
-        """Return the number of a source word, or of its stand-in, given the word before it."""
         number = self.grammar.source_numbers.get(word)
         if number is None and self._stand_ins is not None:
             number = self._stand_ins.number(word, before)
@@ -516,7 +514,6 @@ def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Can
 
 
 def _sum(parts: Iterable[Candidate]) -> Candidate:
-    """Return the concatenation of candidates."""
     words: list[str] = []
     features: dict[str, float] = {}
     score = 0.0

@@ -50,11 +50,7 @@ class HeldOut:
 
 @contextmanager
 def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[HeldOut]:
-    """Hold out up to `most` random pairs, in a copy that is deleted when the context ends.
-
-    Raises `UsageError` if the store is not an SQLite store or has too few pairs, `WrongKindError` if its rules do not
-    have two sides.
-    """
+    """Hold out up to `most` random pairs, in a copy that is deleted when the context ends."""
     notation = find_notation(store.settings().grammar)
     if TRANSLATION not in notation.offers:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")

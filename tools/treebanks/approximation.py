@@ -112,7 +112,6 @@ class _RuleInterner:
         self.words: dict[str, int] = {}
 
     def add_fragment(self, fragment: Tree) -> FragmentRule:
-        """Return the rule of the fragment's root, and add the rules of its subtrees."""
         stack: list[tuple[Tree, bool]] = [(fragment, False)]
         done: list[FragmentRule] = []
         while stack:
@@ -151,7 +150,6 @@ class _RuleInterner:
         return RuleChild((), symbol)
 
     def enter(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
-        """Add a rule of a symbol."""
         symbols = [part.symbol for part in rule.parts]
         if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
@@ -310,7 +308,6 @@ def _pack(
 
 
 def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the context-free productions of a rule, and the part of its span that each covers."""
     found = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:
         found.append(((rule.top[-1], (rule.word,), True), WHOLE_SPAN))

@@ -89,10 +89,7 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Return the scores of `all` sentences, and of those of up to `CUTOFF_WORDS` words as `up_to_cutoff`.
-
-    Raises `InputError` if the numbers of trees, or of words in a sentence, differ.
-    """
+    """Return the scores of `all` sentences, and of those of up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
     if len(gold) != len(found):
         raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(found)} parses")
     pairs = []

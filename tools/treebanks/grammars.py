@@ -63,10 +63,7 @@ def node_production(node: Tree) -> Production:
 
 
 def read_grammar(path: str) -> TreeGrammar:
-    """Read a grammar from `fragment ||| count` lines. Fields after the count are ignored.
-
-    Raises `InputError` if a line is invalid or the file has no fragments.
-    """
+    """Read a grammar from `fragment ||| count` lines. Fields after the count are ignored."""
     counts: dict[str, tuple[Tree, float]] = {}
     for name, number, line in numbered_lines(path):
         if not line.strip():

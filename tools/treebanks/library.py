@@ -78,10 +78,7 @@ def parse(
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words.
-
-    Raises `InputError`.
-    """
+    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words."""
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
         raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")

@@ -104,10 +104,7 @@ class Parser:
     """Parser with one grammar. The sentence number selects the random stream of a sentence."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """Set the number of derivations to sample for MPP and MER; with 0, MER uses exact expectations.
-
-        Raises `UsageError` if `draws` is negative.
-        """
+        """Set the number of derivations to sample for MPP and MER; with 0, MER uses exact expectations."""
         if draws < 0:
             raise UsageError(f"draws must be >= 0, got {draws}")
         self.grammar = grammar
@@ -175,7 +172,6 @@ class Parser:
         return times, int(first[best])
 
     def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
-        """Return the tree of a derivation, given as edges with parents first."""
         rows = forest.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
@@ -194,10 +190,7 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """Return the tree of MER. The expected count of an edge is added to each production that it represents.
-
-        Raises `InputError` if the productions do not form a tree.
-        """
+        """Return the tree of MER. The expected count of an edge is added to each production that it represents."""
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _MIN_EXPECTED)
         rows = forest.items.edge[edges]

@@ -48,7 +48,6 @@ class MachineVocabulary(WordVocabulary):
         return self._words[number]
 
     def __len__(self) -> int:
-        """Return the number of words, including `NULL`."""
         return len(self._words)
 
 
@@ -76,10 +75,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         return MachineTrainer(self, corpus, self._threads)
 
     def align(self, source_segment: Sequence[str], target_segment: Sequence[str]) -> WordAlignmentMatrix:
-        """Align a pair with the current counts, without storing it.
-
-        Raises `AlignerUntrainedError` if no pair is aligned.
-        """
+        """Align a pair with the current counts, without storing it."""
         return next(iter(self.align_batch([(source_segment, target_segment)])))
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:

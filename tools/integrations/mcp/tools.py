@@ -103,10 +103,7 @@ class McpTools:
         ]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
-        """Return up to `limit` latest pairs that contain a phrase on the source side, or else on the target side.
-
-        Raises `InputError` if the phrase has no word.
-        """
+        """Return up to `limit` latest pairs that contain a phrase on the source side, or else on the target side."""
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):

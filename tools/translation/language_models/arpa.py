@@ -145,7 +145,6 @@ class _Unigrams:
         self.backoff = np.zeros(_ROWS, np.float32)
 
     def add(self, ngrams: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add rows. Returns the row of the first duplicate word, if any."""
         words = ngrams[:, 0]
         while len(self.vocabulary) > len(self.log10):
             self.log10 = np.concatenate([self.log10, np.full(len(self.log10), np.nan, np.float32)])
@@ -158,7 +157,6 @@ class _Unigrams:
         return int(twice[0]) if len(twice) else None
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return log10 probabilities and backoff weights by word number."""
         log10 = self.log10[: len(self.vocabulary)]
         for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, NEVER), (END, None)):
             if np.isnan(log10[word]):
@@ -167,10 +165,7 @@ class _Unigrams:
 
 
 def read_arpa(path: str, shown: Progress) -> NamedModel:
-    """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed.
-
-    Raises `InputError` with the line number if the file is invalid.
-    """
+    """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed."""
     with open_lines(path) as file:
         source = TextCursor(file, shown)
         counts = _read_counts(source)
@@ -191,7 +186,6 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
 
 
 def _read_counts(source: TextCursor) -> list[int]:
-    """Return the number of n-grams of each order in the header, from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
             raise source.fault(f"{_DATA.decode()} not found: not an ARPA file")
@@ -213,7 +207,6 @@ def _read_counts(source: TextCursor) -> list[int]:
 def _read_section(
     source: TextCursor, order: int, counts: list[int], taker: "_Unigrams | ModelBuilder", vocabulary: GrowingVocabulary
 ) -> None:
-    """Read the section of one order, title included."""
     line = source.line()
     match = _TITLE.fullmatch(line or b"")
     if not match or int(match[1]) != order:
@@ -250,7 +243,6 @@ class ArpaWriter:
     """ARPA writer that takes n-grams order by order, in blocks."""
 
     def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
-        """Write the header of a file with `counts` n-grams of each order."""
         self._file = file
         self._vocabulary = vocabulary
         self._order = len(counts)
@@ -281,10 +273,7 @@ class ArpaWriter:
 
 
 def write_arpa(path: Path, named: NamedModel) -> None:
-    """Write a model as an ARPA file, compressed if its suffix is .gz or .zst.
-
-    Raises `ExportError` if the file cannot be written.
-    """
+    """Write a model as an ARPA file, compressed if its suffix is .gz or .zst."""
     by_order = list(iterate_ngrams(named.model))
     with open_output(path) as file:
         writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])

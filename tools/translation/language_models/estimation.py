@@ -262,7 +262,6 @@ def estimate(
 
 
 def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -> _Text:
-    """First pass: number all words."""
     text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
     numbers = np.empty(_NUMBERS, np.int32)
     with text.path.open("wb") as file:
@@ -299,7 +298,6 @@ def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
 
 
 def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
-    """Yield the blocks of a file, and add its first lines to `beginning` if that is empty."""
     first = b""
     for block in file.text_blocks():
         if not beginning and len(first) < _BEGINNING:
@@ -309,7 +307,6 @@ def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
 
 
 def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
-    """Fill `numbers` with word numbers. Returns False at the end of the source."""
     while True:
         before = int(source.cursor[AT])
         outcome = read_words(source.text, source.cursor, vocabulary.arrays, vocabulary.size, numbers)
@@ -350,7 +347,6 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
 
 
 def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    """Second pass: yield blocks of whole sentences with their new word numbers."""
     begun = np.zeros(0, np.int32)
     with path.open("rb") as file:
         while len(numbers := np.fromfile(file, np.int32, _NUMBERS)):
@@ -446,7 +442,6 @@ class BinaryWriter:
 
 
 def _class_model(text: _Text, memory: int) -> ClassModel:
-    """Estimate a class model from a text that fits in memory. Word parts are joined to words."""
     tokens = text.vocabulary.finish()
     spelled = [tokens.word(number) for number in range(len(tokens))]
     numbers = np.fromfile(text.path, np.int32)

@@ -31,10 +31,7 @@ _OF_CLASSES = "classes "
 
 
 def open_language_model(path: str, shown: Progress) -> NamedModel:
-    """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input).
-
-    Raises `InputError` if the file cannot be read.
-    """
+    """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input)."""
     if not is_binary(path):
         return read_arpa(path, shown)
     values, arrays = read_arrays(path, _KIND, _VERSION)
@@ -81,10 +78,7 @@ _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
 
 
 def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
-    """Convert a language model to each output's format, which its suffix determines, and return it.
-
-    Raises `InputError` if it cannot be read, `ExportError` if an output cannot be written.
-    """
+    """Convert a language model to each output's format, which its suffix determines, and return it."""
     named = open_language_model(path, shown)
     for output in outputs:
         (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named)

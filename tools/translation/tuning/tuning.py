@@ -39,7 +39,6 @@ class References:
     """References of one sentence."""
 
     def __init__(self, references: Sequence[Words]) -> None:
-        """Count the n-grams of at least one reference."""
         self._lengths = sorted({len(reference) for reference in references})
         self._most: Counter[Words] = Counter()
         for reference in references:
@@ -265,7 +264,6 @@ class _Pool:
         self.of = cache(references.statistics)
 
     def add(self, candidates: KBest) -> int:
-        """Add candidates. Returns the number of new ones."""
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
             # Round, because sums in another order differ in their last digits.
@@ -299,7 +297,6 @@ class _CandidateLists:
         return length_adjusted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
-        """Return scores and lengths of the candidates under `weights`."""
         return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
 
 
