@@ -290,7 +290,8 @@ def test_truncation_is_shown(learned: Store, connect: Connect) -> None:
     learned_client = connect(FakeService(learned), sql_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
-    assert "1 long value truncated to 10,000 characters" in learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
+    page = learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
+    assert "1 long value truncated to 10,000 characters" in page
     found = learned_client.get("/ask.json", params={"sql": sql}).json()
     assert (found["more"], found["cut"], [len(str(row[0])) for row in found["rows"]]) == (False, 1, [10_001, 5])
     headers = learned_client.get("/ask.csv", params={"sql": sql}).headers
