@@ -32,9 +32,9 @@ def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
 def uncounted_share(transaction: ReadTransaction) -> float:
     """Return the share of all expected uses that belongs to rules too rare in a pair to be counted."""
     row = transaction.row(
-        """SELECT (left_out_0 + left_out_1 + left_out_2 + left_out_3)
-       / NULLIF(expected_tokens + left_out_0 + left_out_1 + left_out_2 + left_out_3, 0) AS uncounted_share
-  FROM store_state"""
+        """SELECT l.uses / NULLIF(s.expected_tokens + l.uses, 0) AS uncounted_share
+  FROM store_state AS s
+ CROSS JOIN (SELECT sum(uses) AS uses FROM left_out) AS l"""
     )
     return float(row[0] or 0) if row else 0.0
 

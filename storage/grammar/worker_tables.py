@@ -25,7 +25,7 @@ from hierogram.storage.database.loading import (
     staged_rule_words,
 )
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.database.transactions import WriteTransaction, add_left_out
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
 from hierogram.storage.grammar.changes import Rows, StoredUses, change_rules, index_words
 from hierogram.storage.grammar.commits import save_progress
@@ -104,7 +104,7 @@ def merge_part(transaction: WriteTransaction, part: WrittenPart) -> None:
     tables = _tables(part.name)
     pairs, of_rules, of_words = tables
     save_progress(transaction, pairs, part.pairs, part.burned_in)
-    transaction.state.leave_out(part.left_out)
+    add_left_out(transaction.connection, part.left_out)
     if len(part.changes.keys):
         change_rules(transaction, _WorkerRules(part.changes, of_rules.name, of_words.name))
     for table in tables:

@@ -120,11 +120,18 @@ store_state = Table(
     *_whole("rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
     *_whole("rejected", "sweeps"),
-    *(Column(f"left_out_{k}", Double, nullable=False, server_default="0") for k in range(4)),
     # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
     Column("day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_before", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
+)
+
+# Expected uses of rules that are too rare in a pair to be counted. The last row includes rules with more nonterminals.
+left_out = Table(
+    "left_out",
+    metadata,
+    Column("nonterminals", Integer, primary_key=True, autoincrement=False),
+    Column("uses", Double, nullable=False),
 )
 
 corpora = Table(

@@ -83,7 +83,7 @@ DAMAGE = {
     "a pair whose rules are gone": [
         "DELETE FROM derivations WHERE pair_id <> 7",
         "DELETE FROM rules WHERE count = 1",
-        "UPDATE store_state SET left_out_0 = 5",
+        "UPDATE left_out SET uses = 5 WHERE nonterminals = 0",
     ],
 }
 

@@ -321,7 +321,7 @@ def reset_derivations(url: str) -> None:
         "DELETE FROM rule_key_runs",
         "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
         "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0,"
-        " rules_in_use = 0, rules_expected = 0, rules_stored = 0, rule_tokens = 0, expected_tokens = 0,"
-        " left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
+        " rules_in_use = 0, rules_expected = 0, rules_stored = 0, rule_tokens = 0, expected_tokens = 0",
+        "UPDATE left_out SET uses = 0",
     ):
         query(url, statement)
