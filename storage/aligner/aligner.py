@@ -41,7 +41,7 @@ from hierogram.storage.records import (
 )
 from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
 
-_FERTILITIES = tuple(f"with_{number}" for number in range(FERTILITIES))
+_FERTILITIES = tuple(f"fertility_{number}" for number in range(FERTILITIES))
 _LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
 _WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
 _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))

@@ -62,7 +62,7 @@ staged_links = _staged(
 )
 staged_lexicon = _staged("staged_lexicon", source=TEXT, target=TEXT, forward=SERIAL, backward=SERIAL)
 staged_word_counts = _staged(
-    "staged_word_counts", side=TEXT, word=TEXT, links=SERIAL, **{f"with_{n}": SERIAL for n in range(FERTILITIES)}
+    "staged_word_counts", side=TEXT, word=TEXT, links=SERIAL, **{f"fertility_{n}": SERIAL for n in range(FERTILITIES)}
 )
 staged_jumps = _staged("staged_jumps", direction=TEXT, width=Integer, count=SERIAL)
 staged_rules = _staged("staged_rules", rule_id=SERIAL)

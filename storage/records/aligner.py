@@ -58,14 +58,14 @@ class WordCounts(NamedTuple):
     side: str
     word: str
     links: int
-    with_0: int
-    with_1: int
-    with_2: int
-    with_3: int
-    with_4: int
-    with_5: int
-    with_6: int
-    with_7: int
+    fertility_0: int
+    fertility_1: int
+    fertility_2: int
+    fertility_3: int
+    fertility_4: int
+    fertility_5: int
+    fertility_6: int
+    fertility_7: int
 
 
 class TextAlignerCounts(NamedTuple):

@@ -482,7 +482,7 @@ aligner_words = Table(
     metadata,
     Column("side", TEXT, primary_key=True),
     Column("word", TEXT, primary_key=True),
-    *_whole("links", *(f"with_{number}" for number in range(FERTILITIES))),
+    *_whole("links", *(f"fertility_{number}" for number in range(FERTILITIES))),
     sqlite_with_rowid=False,
 )
 on_postgres(aligner_words, "with", {"fillfactor": 80})

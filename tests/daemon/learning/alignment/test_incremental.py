@@ -154,7 +154,7 @@ def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str
     query(store_url, "DELETE FROM aligner_words WHERE side = 'target' AND word <> ''")
     found = "\n".join(verify(store).problems)
     assert "aligner: the count of 'jump' 'forward' 1 is" in found
-    assert "'with_1' is 0, but should be" in found
+    assert "'fertility_1' is 0, but should be" in found
     query(store_url, "DELETE FROM pair_links WHERE pair_id = 5")
     assert any("aligned without links: 5" in problem for problem in verify(store).problems)
 
