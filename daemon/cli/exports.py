@@ -242,10 +242,10 @@ def diff(
             f"{plural(found.same, 'rule')} unchanged, {found.changed:,} changed, {found.added:,} added, "
             f"{found.removed:,} removed"
         )
-        if found.news is not None:
-            print(f"{plural(found.news, 'rule')} changed by more than twice the sampling error")
+        if found.significant is not None:
+            print(f"{plural(found.significant, 'rule')} changed by more than twice the sampling error")
         for title, rules in (
-            ("largest changes beyond sampling error", found.most_news),
+            ("largest changes beyond sampling error", found.most_significant),
             ("added", found.most_added),
             ("removed", found.most_removed),
             ("largest changes", found.most_changed),

@@ -283,6 +283,7 @@ def _line(event: "Event") -> str:
     head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
     if event.rule_id is not None:
         before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "
-        return f"{head}  {event.source} ||| {event.target}  {before}{event.expected_uses_now:.1f} (± {event.error:.1f})"
+        uses = f"{before}{event.expected_uses_now:.1f} (± {event.standard_error:.1f})"
+        return f"{head}  {event.source} ||| {event.target}  {uses}"
     detail = " ".join(f"{name}={value}" for name, value in (event.detail or {}).items())
-    return f"{head}  {'' if event.number is None else f'{event.number:,} '}{detail}"
+    return f"{head}  {'' if event.count is None else f'{event.count:,} '}{detail}"

@@ -98,8 +98,8 @@ class ChangedRule:
 class Difference:
     """Numbers of rules, and the rules of each kind with the highest counts or the greatest change.
 
-    `news` is the number of rules, of all kinds, whose counts moved by more than twice the Monte Carlo standard error of
-    the difference; None if an export does not give its error.
+    `significant` is the number of rules, of all kinds, whose counts moved by more than twice the Monte Carlo standard
+    error of the difference; None if an export does not give its error.
     """
 
     same: int
@@ -109,8 +109,8 @@ class Difference:
     most_added: list[ChangedRule]
     most_removed: list[ChangedRule]
     most_changed: list[ChangedRule]
-    news: int | None = None
-    most_news: list[ChangedRule] = field(default_factory=list)
+    significant: int | None = None
+    most_significant: list[ChangedRule] = field(default_factory=list)
 
 
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
@@ -136,7 +136,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             CREATE TABLE pairs AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
                    a.count AS before, b.count AS after,
-                   {_news(*errors)} AS news,
+                   {_is_significant(*errors)} AS significant,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
@@ -144,11 +144,11 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         same, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
         )
-        news, most_news = None, []
+        significant, most_significant = None, []
         if None not in errors:
-            moved = "news AND kind <> 'same'"
-            [news] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
-            most_news = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
+            moved = "significant AND kind <> 'same'"
+            [significant] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
+            most_significant = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
         return Difference(
             same,
             changed,
@@ -157,12 +157,12 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             _most(database, "kind = 'added'", "after", limit),
             _most(database, "kind = 'removed'", "before", limit),
             _most(database, "kind = 'changed'", "abs(after - before)", limit),
-            news,
-            most_news,
+            significant,
+            most_significant,
         )
 
 
-def _news(before_error: float | None, after_error: float | None) -> str:
+def _is_significant(before_error: float | None, after_error: float | None) -> str:
     """Return the SQL condition that a rule's count moved by more than chance; false if an error is unknown."""
     if before_error is None or after_error is None:
         return "false"

@@ -141,7 +141,7 @@ SELECT l.uses / NULLIF(s.expected_tokens + l.uses, 0) AS uncounted_share
  CROSS JOIN (SELECT sum(uses) AS uses FROM left_out) AS l;
 
 -- Which rules lost the most on the last day with changes?
-SELECT day, source, target, expected_uses_before, expected_uses_now, error, news
+SELECT day, source, target, expected_uses_before, expected_uses_now, standard_error, significant
   FROM rule_changes
  WHERE day = (SELECT max(day) FROM rule_history)
    AND change < 0
@@ -149,7 +149,7 @@ SELECT day, source, target, expected_uses_before, expected_uses_now, error, news
  LIMIT 20;
 
 -- Which rules have changed since a date?
-SELECT c.source, c.target, c.expected_uses_before, c.expected_uses_now, c.error, c.news
+SELECT c.source, c.target, c.expected_uses_before, c.expected_uses_now, c.standard_error, c.significant
   FROM rule_changes AS c
   JOIN (
         SELECT rule_id, min(day) AS day
@@ -166,7 +166,7 @@ SELECT name, path, state, rules, bytes, sha256, position
  ORDER BY id;
 
 -- What happened between the last two exports?
-SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, number
+SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
  WHERE id <= (SELECT max(last_event) FROM exports)
    AND id > coalesce((SELECT max(last_event) FROM exports WHERE id < (SELECT max(id) FROM exports)), 0)
@@ -233,9 +233,9 @@ SELECT b.id, c.name AS corpus, b.origin, b.format, b.state, b.accepted, b.duplic
  ORDER BY b.id;
 
 -- Why were lines rejected?
-SELECT reason, origin, number
+SELECT reason, origin, lines
   FROM rejections
- ORDER BY number DESC, reason, origin;
+ ORDER BY lines DESC, reason, origin;
 
 -- Which lines were rejected?
 SELECT origin, line, last_line, reason, message, content

@@ -95,7 +95,7 @@ def first_damaged(transaction: ReadTransaction, limit: int) -> list[dict[str, An
 def last_changes(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last events on rules, newest first, among the last few thousand events."""
     return transaction.records(
-        f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, number
+        f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
  WHERE id > (SELECT last_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
  ORDER BY id DESC

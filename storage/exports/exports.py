@@ -29,7 +29,7 @@ def _append_event(transaction: WriteTransaction, export_id: int, version: str | 
     if version is not None:
         detail["version"] = version
     kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
-    append(transaction, [NewEvent(kind, number=row.rules, detail={"export": export_id, **detail})])
+    append(transaction, [NewEvent(kind, count=row.rules, detail={"export": export_id, **detail})])
 
 
 @dataclass(frozen=True, slots=True)

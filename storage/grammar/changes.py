@@ -25,7 +25,7 @@ from hierogram.storage.database.loading import (
 )
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import WriteTransaction, now
-from hierogram.storage.events.rule_news import ChangedUses, is_watched, watch
+from hierogram.storage.events.rule_events import ChangedUses, is_watched, watch
 from hierogram.storage.exceptions import CountError, RuleKeyCollisionError
 from hierogram.storage.grammar.key_runs import add_keys, find_candidates
 from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words

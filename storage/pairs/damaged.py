@@ -30,7 +30,7 @@ class DamagedPairs(StoreAccess):
             if added:
                 first = min(added)
                 detail = {"pair": first.id, "reason": first.reason}
-                append(transaction, [NewEvent(PAIRS_DAMAGED, number=len(added), detail=detail)])
+                append(transaction, [NewEvent(PAIRS_DAMAGED, count=len(added), detail=detail)])
             return added
 
     def damaged_pairs(self, limit: int | None = None) -> list[DamagedPair]:

@@ -33,7 +33,7 @@ def save_rejected(
         [
             NewEvent(
                 PAIRS_REJECTED,
-                number=numbers[reason],
+                count=numbers[reason],
                 detail={
                     "batch": batch_id,
                     "corpus": corpus,

@@ -103,17 +103,17 @@ class ExportRow(NamedTuple):
 
 
 EventKind = Literal[
-    "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "pairs-damaged", "file-failed",
+    "rule-added", "rule-removed", "rule-updated", "rules-changed", "pairs-rejected", "pairs-damaged", "file-failed",
     "export-done", "export-failed", "loop-failed",
 ]  # fmt: skip
 (
-    RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED, PAIRS_REJECTED, PAIRS_DAMAGED, FILE_FAILED, EXPORT_DONE,
+    RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, PAIRS_REJECTED, PAIRS_DAMAGED, FILE_FAILED, EXPORT_DONE,
     EXPORT_FAILED, LOOP_FAILED,
 ) = get_args(EventKind)  # fmt: skip
 EVENT_KINDS = {
-    RULE_NEW: "a rule reached eight expected uses",
-    RULE_GONE: "a reported rule fell below four expected uses",
-    RULE_MOVED: "the expected uses of a reported rule changed by more than 10 % and twice their error",
+    RULE_ADDED: "a rule reached eight expected uses",
+    RULE_REMOVED: "a reported rule fell below four expected uses",
+    RULE_UPDATED: "the expected uses of a reported rule changed by more than 10 % and twice their error",
     RULES_CHANGED: "number of changed rules in a commit with too many to list",
     PAIRS_REJECTED: "lines of an input were rejected",
     PAIRS_DAMAGED: "pairs are damaged in the store, and were set aside until they are repaired",
@@ -128,8 +128,8 @@ EVENT_KINDS = {
 class NewEvent:
     """A change of the store. Fields that do not apply to the kind are None.
 
-    `error` is the Monte Carlo standard error of the difference of a rule's expected uses. `number` is a number of
-    lines or rules. `detail` contains the other values by name.
+    `standard_error` is the Monte Carlo standard error of the difference of a rule's expected uses. `count` is a number
+    of pairs, lines or rules. `detail` contains the other values by name.
     """
 
     kind: EventKind
@@ -138,8 +138,8 @@ class NewEvent:
     target: str | None = None
     expected_uses_before: float | None = None
     expected_uses_now: float | None = None
-    error: float | None = None
-    number: int | None = None
+    standard_error: float | None = None
+    count: int | None = None
     detail: dict[str, Any] | None = None
 
 

@@ -539,8 +539,8 @@ events = Table(
     Column("target", TEXT),
     Column("expected_uses_before", Double),
     Column("expected_uses_now", Double),
-    Column("error", Double),
-    Column("number", BigInteger),
+    Column("standard_error", Double),
+    Column("count", BigInteger),
     Column("detail", TEXT),
     Index("events_by_kind", "kind", "id"),
 )

@@ -74,8 +74,9 @@ SELECT id, source, target, translation_weight,
  WHERE translation_weight > 0""",
     "rule_changes": """
 SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
-       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS error,
-       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
+       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS standard_error,
+       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END
+         AS significant
   FROM (
         SELECT h.day, h.rule_id, h.source, h.target,
                h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
@@ -104,7 +105,7 @@ SELECT {day} AS day, count(*) AS pairs,
   FROM sentence_pairs
  GROUP BY {day}""",
     "rejections": """
-SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS number
+SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS lines
   FROM rejected_lines
  GROUP BY reason, origin""",
 }

@@ -274,7 +274,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "changes are compared with an old value instead of the last reported one",
-        "storage/events/rule_news.py",
+        "storage/events/rule_events.py",
         "gone | changed, new | changed)",
         "gone, new)",
         (_EVENTS, "-k", "sqlite and replayed_events"),

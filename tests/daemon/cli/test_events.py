@@ -22,7 +22,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 
 @pytest.fixture
 def eventful(store: Store) -> Store:
-    """A store with events of every kind except `rules-changed` and `rule-gone`."""
+    """A store with events of every kind except `rules-changed` and `rule-removed`."""
     commit(store, [], [delta("la maison", "the house", 0, 10), delta("a", "b", 0, 9)])
     commit(store, [], [delta("la maison", "the house", 0, 5)])
     store.finish_export(store.record_export("g", "/g", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
@@ -33,14 +33,14 @@ def test_events_are_printed_after_a_position(hierogram: Run, eventful: Store, st
     ran = hierogram("--store", store_url, "events")
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert [line.split()[3] for line in lines] == ["rule-new", "rule-new", "rule-moved", "export-done"]
+    assert [line.split()[3] for line in lines] == ["rule-added", "rule-added", "rule-updated", "export-done"]
     assert lines[2].endswith("la maison ||| the house  10.0 → 15.0 (± 0.0)")
     assert "7 export=1 name=g" in lines[3]
     ran = hierogram("--store", store_url, "events", "--after", "2", "--json")
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert [event["id"] for event in rows] == [3, 4]
     assert (rows[0]["expected_uses_before"], rows[0]["expected_uses_now"]) == (10.0, 15.0)
-    ran = hierogram("--store", store_url, "events", "--kind", "export-done,rule-moved", "--limit", "1", "--json")
+    ran = hierogram("--store", store_url, "events", "--kind", "export-done,rule-updated", "--limit", "1", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [3]
     ran = hierogram("--store", store_url, "events", "--kind", "exports")
     assert (ran.code, "got 'exports'" in ran.err) == (2, True)

@@ -114,9 +114,11 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     assert hierogram("export", "--sentences", "more").code == 2
 
 
-@pytest.mark.parametrize(("errors", "news"), [((0.4, 0.0), 1), ((0.0, 0.4), 1), ((0.4, 0.4), 0), ((0.0, 0.0), 1)])
+@pytest.mark.parametrize(
+    ("errors", "significant"), [((0.4, 0.0), 1), ((0.0, 0.4), 1), ((0.4, 0.4), 0), ((0.0, 0.0), 1)]
+)
 def test_both_exports_have_errors(
-    store: Store, store_url: str, tmp_path: Path, errors: tuple[float, float], news: int
+    store: Store, store_url: str, tmp_path: Path, errors: tuple[float, float], significant: int
 ) -> None:
     """The difference is 5, twice its error is 4.9 with the variance of the larger count alone, and 6.6 with both."""
     options = ExportOptions(format="tsv")
@@ -124,7 +126,7 @@ def test_both_exports_have_errors(
         commit(store, [], [delta("a", "x", 1, more)])
         query(store_url, f"UPDATE rules SET expected_uses_variance = {error} * expected_uses")
         export(store, tmp_path / name, options)
-    assert diff(tmp_path / "before", tmp_path / "after", 10).news == news
+    assert diff(tmp_path / "before", tmp_path / "after", 10).significant == significant
 
 
 def test_a_rule_that_an_export_leaves_out_may_have_had_an_eighth(store: Store, store_url: str, tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_a_rule_that_an_export_leaves_out_may_have_had_an_eighth(store: Store, s
     export(store, tmp_path / "after", options)
     found = diff(tmp_path / "before", tmp_path / "after", 10)
     # From nothing to 0.1875 would be more than twice the error of 0.043.
-    assert (found.added, [rule.source for rule in found.most_news]) == (3, ["c"])
+    assert (found.added, [rule.source for rule in found.most_significant]) == (3, ["c"])
 
 
 def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, sto
     found = diff(tmp_path / "before", tmp_path / "after", 10)
     # Standard errors of the differences are near √2, and √0.05 for the added rule.
     assert (found.same, found.changed, found.added) == (1, 2, 1)
-    assert found.news == 2
-    assert [(rule.source, rule.after) for rule in found.most_news] == [
+    assert found.significant == 2
+    assert [(rule.source, rule.after) for rule in found.most_significant] == [
         ("b", pytest.approx(25)),
         ("d", pytest.approx(1)),
     ]
@@ -160,4 +162,4 @@ def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, sto
     assert manifest["variance_a_use"] == pytest.approx(0.05)
     del manifest["variance_a_use"]
     (tmp_path / "before.json").write_text(json.dumps(manifest))
-    assert diff(tmp_path / "before", tmp_path / "after", 10).news is None
+    assert diff(tmp_path / "before", tmp_path / "after", 10).significant is None

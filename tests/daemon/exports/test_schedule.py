@@ -415,7 +415,7 @@ def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_pat
     assert made.manifest.grammar_position <= made.manifest.position
     commit(store, [], [delta("new", "neuf", 20, 20)])
     events = store.events(after=made.manifest.last_event).events
-    assert [event.kind for event in events] == ["export-done", "rule-new"]
+    assert [event.kind for event in events] == ["export-done", "rule-added"]
     assert events[0].detail["path"] == str(made.folder / made.manifest.file)
     assert events[0].detail["version"] == made.folder.name
     assert (events[0].detail["last_event"], events[1].source) == (made.manifest.last_event, "new")

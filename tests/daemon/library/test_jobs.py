@@ -38,7 +38,7 @@ hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("
 """),
     "events": (NEWS + 'store.export("grammar.cdec")\n', """
 found = store.events().events
-news = store.events(after=2, kinds=("rule-new", "rule-gone", "rule-moved")).events
+news = store.events(after=2, kinds=("rule-added", "rule-removed", "rule-updated")).events
 store.store.set_event_limit(500_000)
 """),
     "evidence": (NEWS, """

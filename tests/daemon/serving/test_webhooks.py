@@ -117,7 +117,7 @@ def test_an_export_is_reported_and_signed(store: Store, store_url: str) -> None:
         until(lambda: count_deliveries(store)["done"] == 1)
         [(headers, body)] = receiver.heard
     report = json.loads(body)
-    assert (report["kind"], report["number"], report["detail"]["name"]) == ("export-done", 7, "g")
+    assert (report["kind"], report["count"], report["detail"]["name"]) == ("export-done", 7, "g")
     assert headers["webhook-id"] == str(report["id"])
     # Verified by the description of Standard Webhooks.
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -283,7 +283,7 @@ def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> 
         ('url = "https:///hook"', "url: must be a URL"),
         ('url = "https://x:99999/hook"', "url: must be a URL"),
         ('url = "https://x/a b"', "url: must be a URL"),
-        ('events = ["exports"]', "unknown kind 'exports': expected rule-new"),
+        ('events = ["exports"]', "unknown kind 'exports': expected rule-added"),
         ('secret = "short"', "at least 16 characters"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from tests.storage.building import Delta, commit, count_deliveries, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.storage.events import rule_news
+from hierogram.storage.events import rule_events
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.records.operations import Event, Webhook
@@ -31,34 +31,34 @@ def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
 def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
     commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8)])
     first = store.events()
-    assert event_rows(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
+    assert event_rows(first.events) == [("rule-added", "a", None, 20.0), ("rule-added", "c", None, 8.0)]
     [rule] = store.find_rules("a")
-    assert (first.events[0].target, first.events[0].error, rule.expected_uses_error) == ("A", 2.0, 2.0)
+    assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", 2.0, 2.0)
     # Within twice the error √(4 + 4); then beyond it; then within a tenth, which is never an event.
     commit(store, [], [moved("a", 5), moved("c", 0.7)])
     commit(store, [], [moved("a", 1)])
     commit(store, [], [moved("c", 0.3)])
     assert event_rows(store.events(first.last).events) == [
-        ("rule-moved", "a", 20.0, 26.0),
-        ("rule-moved", "c", 8.0, 9.0),
+        ("rule-updated", "a", 20.0, 26.0),
+        ("rule-updated", "c", 8.0, 9.0),
     ]
     # The rule stays known until its uses are below four.
     last = store.events().last
     commit(store, [], [moved("c", -4.9)])
     commit(store, [], [moved("c", -0.2), moved("a", -26)])
     assert event_rows(store.events(last).events) == [
-        ("rule-moved", "c", 9.0, pytest.approx(4.1, abs=0.001)),
-        ("rule-gone", "a", 26.0, 0.0),
-        ("rule-gone", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
+        ("rule-updated", "c", 9.0, pytest.approx(4.1, abs=0.001)),
+        ("rule-removed", "a", 26.0, 0.0),
+        ("rule-removed", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
     ]
     commit(store, [], [moved("a", 9)])
-    assert event_rows(store.events().events[-1:]) == [("rule-new", "a", None, 9.0)]
+    assert event_rows(store.events().events[-1:]) == [("rule-added", "a", None, 9.0)]
 
 
 @pytest.mark.slow
 def test_replayed_events_give_the_current_uses(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaying the events gives each rule's uses within twice their error, or a tenth, after any commits."""
-    monkeypatch.setattr(rule_news, "MAX_EVENTS", 1_000_000)
+    monkeypatch.setattr(rule_events, "MAX_EVENTS", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
     heard: dict[str, float] = {}
@@ -75,9 +75,9 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
             assert event.source is not None
             assert event.expected_uses_now is not None
             assert event.expected_uses_before == heard.get(event.source)
-            assert (event.kind == "rule-new") == (event.source not in heard)
+            assert (event.kind == "rule-added") == (event.source not in heard)
             heard[event.source] = event.expected_uses_now
-            if event.kind == "rule-gone":
+            if event.kind == "rule-removed":
                 del heard[event.source]
         position = page.last
         for name, number in uses.items():
@@ -95,19 +95,23 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
 
 def test_parts_of_a_commit_are_one_event(store: Store) -> None:
     store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
-    assert event_rows(store.events().events) == [("rule-new", "b", None, 9.0)]
+    assert event_rows(store.events().events) == [("rule-added", "b", None, 9.0)]
 
 
 def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule_news, "MAX_EVENTS", 3)
+    monkeypatch.setattr(rule_events, "MAX_EVENTS", 3)
     commit(store, [], [moved(name, 10) for name in "abc"])
     commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
     [*single, summary] = store.events().events
     assert len(single) == 3
-    assert (summary.kind, summary.number, summary.detail) == ("rules-changed", 6, {"new": 4, "gone": 1, "moved": 1})
+    assert (summary.kind, summary.count, summary.detail) == (
+        "rules-changed",
+        6,
+        {"added": 4, "removed": 1, "updated": 1},
+    )
     # The rules are known afterwards.
     commit(store, [], [moved("d", 5)])
-    assert event_rows(store.events(summary.id).events) == [("rule-moved", "d", 10.0, 15.0)]
+    assert event_rows(store.events(summary.id).events) == [("rule-updated", "d", 10.0, 15.0)]
 
 
 def test_rejected_lines_are_reported_once(store: Store) -> None:
@@ -116,7 +120,7 @@ def test_rejected_lines_are_reported_once(store: Store) -> None:
         batch = store.begin_ingest("default", "file.txt", "pipes")
         store.add_pairs(batch, pairs_of([]), lines)
     found = store.events().events
-    assert [(event.kind, event.number) for event in found] == [("pairs-rejected", 3), ("pairs-rejected", 1)]
+    assert [(event.kind, event.count) for event in found] == [("pairs-rejected", 3), ("pairs-rejected", 1)]
     assert found[0].detail is not None
     assert {name: found[0].detail[name] for name in ("reason", "line", "message", "corpus")} == {
         "reason": "empty-side", "line": 2, "message": "no target", "corpus": "default"
@@ -129,7 +133,7 @@ def test_exports_are_reported(store: Store) -> None:
     failed = store.record_export("h", "/h", "cdec")
     store.finish_export(failed, error="no room")
     first, second = store.events().events
-    assert (first.kind, first.number) == ("export-done", 7)
+    assert (first.kind, first.count) == ("export-done", 7)
     assert first.detail == {
         "export": done, "name": "g", "path": "/g", "format": "cdec", "job": "nightly", "rules": 7, "bytes": 70,
         "sha256": "ab", "position": 1,
@@ -146,7 +150,7 @@ def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     with pytest.raises(CountError):
         store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
     page = store.events()
-    assert (event_rows(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
+    assert (event_rows(page.events), page.last) == ([("rule-added", "a", None, 10.0)], 1)
     commit(store, [], [moved("b", 10)])
     assert store.events(1).events[0].id == 2
 
@@ -177,8 +181,8 @@ def test_a_late_reader_learns_that_events_are_missing(store: Store) -> None:
 def test_event_kinds_are_selected(store: Store) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     commit(store, [], [moved("a", -10)])
-    assert [event.id for event in store.events(kinds=["rule-gone"]).events] == [3]
-    assert [event.id for event in store.events(1, kinds=["rule-gone", "rule-new"]).events] == [2, 3]
+    assert [event.id for event in store.events(kinds=["rule-removed"]).events] == [3]
+    assert [event.id for event in store.events(1, kinds=["rule-removed", "rule-added"]).events] == [2, 3]
 
 
 def test_plans(store: Store) -> None:
@@ -187,7 +191,7 @@ def test_plans(store: Store) -> None:
         store.events(1)
         store.events(1, kinds=["export-done"])
         commit(store, [], [moved("a", 10), moved("b", -9)])
-        store.queue_deliveries(HOOK, ["rule-new"])
+        store.queue_deliveries(HOOK, ["rule-added"])
         store.due_deliveries(HOOK, 1.0, 60.0)
     for entry in seen:
         for table in ("events", "reported_rules", "webhook_deliveries"):
@@ -196,7 +200,7 @@ def test_plans(store: Store) -> None:
 
 
 def test_deliveries(store: Store, store_url: str) -> None:
-    kinds = ["rule-new"]
+    kinds = ["rule-added"]
     commit(store, [], [moved("a", 10)])
     # A new webhook starts with the events after its creation.
     assert store.queue_deliveries(HOOK, kinds) == 0
@@ -220,7 +224,7 @@ def test_deliveries(store: Store, store_url: str) -> None:
 
 def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._AT_ONCE", 2)
-    kinds = ["rule-new"]
+    kinds = ["rule-added"]
     store.queue_deliveries(HOOK, kinds)
     commit(store, [], [moved(name, 10) for name in "abcde"])
     assert [store.queue_deliveries(HOOK, kinds) for _ in range(4)] == [2, 2, 1, 0]
@@ -229,19 +233,19 @@ def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest
 
 def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
-    store.queue_deliveries(HOOK, ["rule-new"])
+    store.queue_deliveries(HOOK, ["rule-added"])
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])
-        store.queue_deliveries(HOOK, ["rule-new"])
+        store.queue_deliveries(HOOK, ["rule-added"])
         [delivery] = store.due_deliveries(HOOK, 1.0, 60.0)
         store.record_delivery(delivery, 200, None, None)
     assert count_deliveries(store)["done"] == 3
 
 
 def test_a_delivery_noted_by_a_clock_that_was_ahead_is_due_once_the_clock_is_right(store: Store) -> None:
-    store.queue_deliveries(HOOK, ["rule-new"])
+    store.queue_deliveries(HOOK, ["rule-added"])
     commit(store, [], [moved("a", 10), moved("b", 10)])
-    store.queue_deliveries(HOOK, ["rule-new"])
+    store.queue_deliveries(HOOK, ["rule-added"])
     first, second = store.due_deliveries(HOOK, 1_000.0, 60.0)
     two_years = 2 * 365 * 86_400.0
     store.record_delivery(first, 500, "answered 500", two_years + 30.0)
@@ -255,9 +259,9 @@ def test_a_delivery_noted_by_a_clock_that_was_ahead_is_due_once_the_clock_is_rig
 def test_webhooks_are_apart(store: Store, store_url: str) -> None:
     other = HOOK._replace(name="0ddba11")
     for hook in (HOOK, other):
-        store.queue_deliveries(hook, ["rule-new"])
+        store.queue_deliveries(hook, ["rule-added"])
     commit(store, [], [moved("a", 10)])
-    assert (store.queue_deliveries(HOOK, ["rule-new"]), store.queue_deliveries(other, ["rule-new"])) == (1, 1)
+    assert (store.queue_deliveries(HOOK, ["rule-added"]), store.queue_deliveries(other, ["rule-added"])) == (1, 1)
     [delivery] = store.due_deliveries(other, 1.0, 60.0)
     store.record_delivery(delivery, 200, None, None)
     assert store.due_deliveries(other, 1.0, 60.0) == []

@@ -92,6 +92,6 @@ def test_changes_beyond_the_error_are_reported(store: Store, store_url: str, day
     commit(store, [], [used("a", "x", 3), used("b", "y", 5)])
     rows = query(
         store_url,
-        "SELECT source, change, error, news FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
+        "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
     assert rows == [("a", 3, 2, 0), ("b", 5, 2, 1)]

@@ -137,7 +137,7 @@ def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: 
     kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
     assert runs_of(store_url) == kept
     assert store.status().rejected == 8
-    assert query(store_url, "SELECT reason, number FROM rejections ORDER BY reason") == [
+    assert query(store_url, "SELECT reason, lines FROM rejections ORDER BY reason") == [
         ("empty-line", 7),
         ("field-count", 1),
     ]

@@ -30,14 +30,14 @@ def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
     assert [event["source"] for event in first["events"]] == ["a", "b"]
     assert (first["next"], first["oldest"], first["last"]) == (2, 1, 3)
     assert first["events"][0] | {"at": ""} == {
-        "id": 1, "at": "", "kind": "rule-new", "rule_id": 1, "source": "a", "target": "A", "expected_uses_now": 10.0,
-        "error": 0.0,
+        "id": 1, "at": "", "kind": "rule-added", "rule_id": 1, "source": "a", "target": "A", "expected_uses_now": 10.0,
+        "standard_error": 0.0,
     }  # fmt: skip
     second = client.get("/v1/events", params={"after": first["next"], "limit": 2}).json()
     assert ([event["source"] for event in second["events"]], second["next"]) == (["c"], 3)
     third = client.get("/v1/events", params={"after": 3}).json()
     assert (third["events"], third["next"]) == ([], 3)
-    gone = client.get("/v1/events", params={"kind": ["rule-gone", "export-done"]}).json()
+    gone = client.get("/v1/events", params={"kind": ["rule-removed", "export-done"]}).json()
     assert (gone["events"], gone["next"]) == ([], 3)
 
 
@@ -100,7 +100,7 @@ def test_a_stream_sends_new_events(running: Running, streamed: Store) -> None:
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")
     first = from_start.next()
-    assert (first["id"], first["event"], json.loads(first["data"])["source"]) == ("1", "rule-new", "a")
+    assert (first["id"], first["event"], json.loads(first["data"])["source"]) == ("1", "rule-added", "a")
     assert (from_start.next()["id"], resumed.next()["id"]) == ("2", "2")
     began = time.monotonic()
     use(streamed, "c")
@@ -122,7 +122,7 @@ def test_a_stream_sends_more_than_one_batch(running: Running, streamed: Store) -
 def test_a_stream_of_selected_kinds_and_a_late_one(running: Running, streamed: Store) -> None:
     use(streamed, "a", "b", "c")
     use(streamed, "a", uses=-10)
-    gone = Stream(running, "?after=0&kind=rule-gone")
+    gone = Stream(running, "?after=0&kind=rule-removed")
     assert gone.next()["id"] == "4"
     gone.close()
     streamed.set_event_limit(2)

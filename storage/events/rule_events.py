@@ -1,4 +1,4 @@
-"""News of frequent rules: changes by a transaction, reported at its end.
+"""Events about frequent rules: changes by a transaction, reported at its end.
 
 A rule is reported when it becomes frequent, when it no longer is, and when its expected uses have
 changed since the last report by more than twice the error (as in the view `rule_changes`) and by a tenth. So
@@ -14,20 +14,20 @@ from sqlalchemy import select, text
 from hierogram.storage.database.loading import read_columns, staged_ids
 from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.events.feed import append
-from hierogram.storage.records.operations import RULE_GONE, RULE_MOVED, RULE_NEW, RULES_CHANGED, NewEvent
+from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
 from hierogram.storage.schema.tables import reported_rules
 
-NEW_USES = 8
+ADDED_USES = 8
 """Expected uses from which a rule is frequent."""
-GONE_USES = 4
+REMOVED_USES = 4
 """Expected uses below which it no longer is.
 
-Lower than `NEW_USES`, so that no rule changes back and forth with every sweep.
+Lower than `ADDED_USES`, so that no rule changes back and forth with every sweep.
 """
 MIN_STANDARD_ERRORS = 2.0
 MIN_RELATIVE_CHANGE = 0.1
 MAX_EVENTS = 500
-"""Number of news beyond which a transaction reports only the number."""
+"""Number of changed rules beyond which a transaction reports only the number."""
 
 Uses = NDArray[np.float64]
 
@@ -44,8 +44,8 @@ class ChangedUses:
 
 
 def is_watched(before: Uses, after: Uses) -> NDArray[np.bool_]:
-    """Return which rules can be news, given their expected uses before and after."""
-    watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= GONE_USES)
+    """Return a mask of the rules that may be reported, given their expected uses before and after."""
+    watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= REMOVED_USES)
     return watched
 
 
@@ -56,19 +56,19 @@ class _Watch:
     parts: list[ChangedUses] = field(default_factory=list)
 
     def __call__(self, transaction: WriteTransaction) -> None:
-        """Report the news."""
+        """Report the changes."""
         _append_events(transaction, _last_versions(self.parts))
 
 
-def watch(transaction: WriteTransaction, moved: ChangedUses) -> None:
+def watch(transaction: WriteTransaction, changed: ChangedUses) -> None:
     """Record rules for which `is_watched` holds, to be reported at the end of the transaction."""
-    if not len(moved.ids):
+    if not len(changed.ids):
         return
     for ending in transaction.before_commit:
         if isinstance(ending, _Watch):
-            ending.parts.append(moved)
+            ending.parts.append(changed)
             return
-    transaction.before_commit.append(_Watch([moved]))
+    transaction.before_commit.append(_Watch([changed]))
 
 
 def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
@@ -88,59 +88,59 @@ def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
     )
 
 
-def _append_events(transaction: WriteTransaction, moved: ChangedUses) -> None:
-    told, told_variances = _reported_uses(transaction, moved.ids)
-    known = told >= 0
-    new = ~known & (moved.expected >= NEW_USES)
-    gone = known & (moved.expected < GONE_USES)
-    change = np.abs(moved.expected - told)
-    error = np.sqrt(moved.variances + told_variances)
-    changed = known & ~gone & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * told)
-    rows = np.flatnonzero(new | gone | changed)
+def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
+    reported, reported_variances = _reported_uses(transaction, changed.ids)
+    known = reported >= 0
+    added = ~known & (changed.expected >= ADDED_USES)
+    removed = known & (changed.expected < REMOVED_USES)
+    change = np.abs(changed.expected - reported)
+    error = np.sqrt(changed.variances + reported_variances)
+    updated = known & ~removed & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * reported)
+    rows = np.flatnonzero(added | removed | updated)
     if not len(rows):
         return
     if len(rows) > MAX_EVENTS:
-        parts = {"new": int(new.sum()), "gone": int(gone.sum()), "moved": int(changed.sum())}
-        append(transaction, [NewEvent(RULES_CHANGED, number=len(rows), detail=parts)])
+        parts = {"added": int(added.sum()), "removed": int(removed.sum()), "updated": int(updated.sum())}
+        append(transaction, [NewEvent(RULES_CHANGED, count=len(rows), detail=parts)])
     else:
         append(
             transaction,
             [
                 NewEvent(
-                    RULE_NEW if new[row] else RULE_GONE if gone[row] else RULE_MOVED,
-                    int(moved.ids[row]),
-                    moved.sources[row],
-                    moved.targets[row],
-                    None if new[row] else float(told[row]),
-                    float(moved.expected[row]),
+                    RULE_ADDED if added[row] else RULE_REMOVED if removed[row] else RULE_UPDATED,
+                    int(changed.ids[row]),
+                    changed.sources[row],
+                    changed.targets[row],
+                    None if added[row] else float(reported[row]),
+                    float(changed.expected[row]),
                     float(error[row]),
                 )
                 for row in rows.tolist()
             ],
         )
-    _remember(transaction, moved, gone | changed, new | changed)
+    _remember(transaction, changed, removed | updated, added | updated)
 
 
 def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
     """Return the last reported expected uses of these rules (ascending), -1 if never reported, and variances."""
     transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in ids.tolist()))
-    told, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
+    reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
     wanted = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
     found = read_columns(transaction.connection, wanted.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
     if found:
         rows = np.searchsorted(ids, np.array(found[0], np.int64))
-        told[rows], variances[rows] = found[1], found[2]
-    return told, variances
+        reported[rows], variances[rows] = found[1], found[2]
+    return reported, variances
 
 
 def _remember(
-    transaction: WriteTransaction, moved: ChangedUses, out: NDArray[np.bool_], put: NDArray[np.bool_]
+    transaction: WriteTransaction, changed: ChangedUses, out: NDArray[np.bool_], put: NDArray[np.bool_]
 ) -> None:
     """Store the reported values in place of the previous ones."""
     if out.any():
-        transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in moved.ids[out].tolist()))
+        transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in changed.ids[out].tolist()))
         transaction.connection.execute(text("DELETE FROM reported_rules WHERE rule_id IN (SELECT id FROM staged_ids)"))
-    columns = (moved.ids[put], moved.expected[put], moved.variances[put])
+    columns = (changed.ids[put], changed.expected[put], changed.variances[put])
     transaction.loader.insert(
         reported_rules,
         ("rule_id", "expected_uses", "expected_uses_variance"),
