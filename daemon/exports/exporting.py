@@ -578,7 +578,7 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
             return
         store.finish_export(
             export_id, path=str(file), rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256,
-            position=manifest.position, last_event=manifest.last_event, manifest=manifest.text(),
+            position=manifest.position, last_event_id=manifest.last_event_id, manifest=manifest.text(),
             seconds=time.monotonic() - started, version=version,
         )  # fmt: skip
 
@@ -641,6 +641,6 @@ def _write(
             others=others,
             variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=snapshot.grammar_position(),
-            last_event=snapshot.last_event(),
+            last_event_id=snapshot.last_event_id(),
             filter_for_sha256=test_set,
         )

@@ -56,8 +56,8 @@ class Manifest:
     `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
     the store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the
     number of rules before and after each filter. The variance of a count is about `variance_a_use` times the count.
-    `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event` the last
-    event at `position`, `filter_for_sha256` the digest of the test set.
+    `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event_id` the
+    last event at `position`, `filter_for_sha256` the digest of the test set.
     """
 
     manifest_version: int
@@ -80,7 +80,7 @@ class Manifest:
     others: list[ExportedFile] = field(default_factory=list)
     variance_a_use: float | None = None
     grammar_position: int = 0
-    last_event: int = 0
+    last_event_id: int = 0
     filter_for_sha256: str | None = None
 
     def text(self) -> str:

@@ -20,7 +20,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     dialect = connection.dialect.name
     metadata.create_all(connection, checkfirst=False)
-    op.execute("INSERT INTO event_state (id, last_id, kept) VALUES (1, 0, 100000)")
+    op.execute("INSERT INTO event_state (id, last_event_id, max_events) VALUES (1, 0, 100000)")
     if dialect == "sqlite":
         _estimate_rules(connection)
     else:

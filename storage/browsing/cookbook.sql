@@ -168,8 +168,8 @@ SELECT name, path, state, rules, bytes, sha256, position
 -- What happened between the last two exports?
 SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
- WHERE id <= (SELECT max(last_event) FROM exports)
-   AND id > coalesce((SELECT max(last_event) FROM exports WHERE id < (SELECT max(id) FROM exports)), 0)
+ WHERE id <= (SELECT max(last_event_id) FROM exports)
+   AND id > coalesce((SELECT max(last_event_id) FROM exports WHERE id < (SELECT max(id) FROM exports)), 0)
  ORDER BY id
  LIMIT 20;
 

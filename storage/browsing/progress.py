@@ -97,7 +97,7 @@ def last_changes(transaction: ReadTransaction, limit: int) -> list[dict[str, Any
     return transaction.records(
         f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
- WHERE id > (SELECT last_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
+ WHERE id > (SELECT last_event_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
  ORDER BY id DESC
  LIMIT :most""",
         most=limit,

@@ -42,7 +42,7 @@ class Events(StoreAccess):
         """Keep the last `number` events from now on; older ones are deleted."""
         with self._writing() as transaction:
             last, _ = _state(transaction.connection)
-            transaction.connection.execute(update(event_state).values(kept=number))
+            transaction.connection.execute(update(event_state).values(max_events=number))
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
@@ -50,7 +50,7 @@ class Events(StoreAccess):
 
         A new webhook starts after the last event.
         """
-        position_of = select(webhooks.c.position).where(webhooks.c.name == webhook.name)
+        position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)
             if position is not None and position == _state(connection)[0]:
@@ -60,7 +60,7 @@ class Events(StoreAccess):
             position = connection.scalar(position_of)
             page = read(connection, position, _AT_ONCE, kinds)
             if position is None:
-                connection.execute(insert(webhooks).values(**webhook._asdict(), position=page.last))
+                connection.execute(insert(webhooks).values(**webhook._asdict(), last_event_id=page.last))
                 return 0
             if page.events:
                 rows = [
@@ -71,7 +71,9 @@ class Events(StoreAccess):
                 connection.execute(insert(webhook_deliveries), rows)
             reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
             if reached != position:
-                connection.execute(update(webhooks).where(webhooks.c.name == webhook.name).values(position=reached))
+                connection.execute(
+                    update(webhooks).where(webhooks.c.name == webhook.name).values(last_event_id=reached)
+                )
                 own, state = webhook_deliveries.c.webhook == webhook.name, webhook_deliveries.c.state
                 over = own & (state != WAITING)
                 newest = connection.scalar(
@@ -123,14 +125,14 @@ def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
     ]
     transaction.loader.insert(events, _COLUMNS, rows)
     last += len(new)
-    connection.execute(update(event_state).values(last_id=last))
+    connection.execute(update(event_state).values(last_event_id=last))
     connection.execute(delete(events).where(events.c.id <= last - kept))
 
 
 def _state(connection: Connection) -> tuple[int, int]:
     """Return the last event's id and the number of events to keep."""
-    row = connection.execute(select(event_state.c.last_id, event_state.c.kept)).one()
-    return row.last_id, row.kept
+    row = connection.execute(select(event_state.c.last_event_id, event_state.c.max_events)).one()
+    return row.last_event_id, row.max_events
 
 
 def read(connection: Connection, after: int | None, limit: int, kinds: Collection[str] = ()) -> EventPage:

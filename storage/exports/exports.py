@@ -17,7 +17,7 @@ from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, New
 from hierogram.storage.schema.tables import MOMENT, exports, scheduled_jobs
 
 _IN_EVENT = (
-    "name", "path", "format", "job", "rules", "bytes", "sha256", "position", "last_event", "error", "seconds",
+    "name", "path", "format", "job", "rules", "bytes", "sha256", "position", "last_event_id", "error", "seconds",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ class Exports(StoreAccess):
     ) -> None:
         """Record the end of an export, as failed if `error` is given. Raises `StoreError` if it is not recorded.
 
-        `columns` are the known values of path, rules, bytes, sha256, position, last_event, manifest and seconds.
+        `columns` are the known values of path, rules, bytes, sha256, position, last_event_id, manifest and seconds.
         `version` is the name of the version's folder, for the event.
         """
         state = DONE if error is None else FAILED

@@ -86,9 +86,9 @@ class Snapshot:
         """Return the position of the last transaction that changed pairs or the grammar."""
         return read_state(self._connection).grammar_position
 
-    def last_event(self) -> int:
+    def last_event_id(self) -> int:
         """Return the id of the last event, 0 if there are no events."""
-        return self._connection.scalar(select(event_state.c.last_id)) or 0
+        return self._connection.scalar(select(event_state.c.last_event_id)) or 0
 
     def settings(self) -> Settings:
         """Return the settings of the store."""

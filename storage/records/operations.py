@@ -80,7 +80,7 @@ class ExportRow(NamedTuple):
     """A recorded export: its file, and the store position of its content.
 
     `path` is the file of rules; until the export has succeeded, it is the intended file or the folder of versions.
-    `state` is running, done or failed; times are UTC. `last_event` is the id of the last event at `position`.
+    `state` is running, done or failed; times are UTC. `last_event_id` is the id of the last event at `position`.
     """
 
     id: int
@@ -99,7 +99,7 @@ class ExportRow(NamedTuple):
     job: str | None
     process: str | None
     seconds: float | None
-    last_event: int | None
+    last_event_id: int | None
 
 
 EventKind = Literal[

@@ -527,7 +527,7 @@ _only_where(
 Index("link_corrections_by_text", link_corrections.c.text_digest)
 
 
-# Events in commit order. The oldest are deleted if there are more than `event_state.kept`.
+# Events in commit order. The oldest are deleted if there are more than `event_state.max_events`.
 events = Table(
     "events",
     metadata,
@@ -550,7 +550,7 @@ event_state = Table(
     "event_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    *_whole("last_id", "kept"),
+    *_whole("last_event_id", "max_events"),
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
@@ -570,7 +570,7 @@ webhooks = Table(
     metadata,
     Column("name", TEXT, primary_key=True),
     Column("origin", TEXT, nullable=False),
-    Column("position", BigInteger, nullable=False),
+    Column("last_event_id", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -610,7 +610,7 @@ exports = Table(
     Column("job", TEXT),
     Column("process", TEXT),
     Column("seconds", Double),
-    Column("last_event", BigInteger),
+    Column("last_event_id", BigInteger),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
     Index("exports_by_job", "job", "state", "id"),
 )

@@ -411,14 +411,14 @@ def test_an_unchanged_run_takes_less_than_50_ms(store: Store, store_url: str, tm
 def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("often", "souvent", 20, 20)])
     made = run_job(store, job(tmp_path))
-    assert made.manifest.last_event == store.events().last - 1
+    assert made.manifest.last_event_id == store.events().last - 1
     assert made.manifest.grammar_position <= made.manifest.position
     commit(store, [], [delta("new", "neuf", 20, 20)])
-    events = store.events(after=made.manifest.last_event).events
+    events = store.events(after=made.manifest.last_event_id).events
     assert [event.kind for event in events] == ["export-done", "rule-added"]
     assert events[0].detail["path"] == str(made.folder / made.manifest.file)
     assert events[0].detail["version"] == made.folder.name
-    assert (events[0].detail["last_event"], events[1].source) == (made.manifest.last_event, "new")
+    assert (events[0].detail["last_event_id"], events[1].source) == (made.manifest.last_event_id, "new")
 
 
 def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_downgrade_and_upgrade(store: Store, store_url: str) -> None:
 
 
 def test_schema_details_that_the_table_definitions_do_not_state(store: Store, store_url: str) -> None:
-    assert query(store_url, "SELECT id, last_id, kept FROM event_state") == [(1, 0, 100_000)]
+    assert query(store_url, "SELECT id, last_event_id, max_events FROM event_state") == [(1, 0, 100_000)]
     if store_url.startswith("sqlite"):
         statistics = query(store_url, "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = 'rules' ORDER BY idx")
         assert statistics == [("rules_by_source", "1048576 131072 4"), ("rules_by_target", "1048576 131072 4")]
