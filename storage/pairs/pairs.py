@@ -32,7 +32,8 @@ from hierogram.storage.schema.tables import (
 IDS_PER_QUERY = 10_000
 _SCORE_COLUMNS = (
     "pair_id", "position", "scored_at", "tokens", "doubt", "log_probability", "evidence", "unseen", "pieces", "exact",
-    "source_misfit", "source_misfit_word", "target_misfit", "target_misfit_word", "links", "derivation",
+    "source_misfit_log_odds", "source_misfit_position", "target_misfit_log_odds", "target_misfit_position", "links",
+    "derivation_log_probability",
 )  # fmt: skip
 _TREEBANK = "treebank"
 
@@ -268,25 +269,25 @@ def _values_of(row: ScoreRow, moment: object) -> tuple[object, ...]:
     """Return a score in the order of `_SCORE_COLUMNS`. Links are text, such as `0-0:0.980 1-2:0.750`."""
     score = row.score
     both = score.source_misfit, score.target_misfit
-    misfits = ((None, None) if one is None else (one.odds, one.position) for one in both)
+    misfits = ((None, None) if one is None else (one.log_odds, one.position) for one in both)
     links = " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links)
     return (
         row.pair_id, row.position, moment, score.tokens, score.doubt, score.log_probability, score.evidence,
-        score.unseen, score.pieces, score.exact, *chain.from_iterable(misfits), links, row.derivation,
+        score.unseen, score.pieces, score.exact, *chain.from_iterable(misfits), links, row.derivation_log_probability,
     )  # fmt: skip
 
 
 def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) -> ScoreRow:
-    *numbers, source_odds, source_word, target_odds, target_word, links, derivation = values
-    source_misfit = None if source_odds is None else Misfit(source_word, source_odds)
-    target_misfit = None if target_odds is None else Misfit(target_word, target_odds)
+    *numbers, source_log_odds, source_position, target_log_odds, target_position, links, log_probability = values
+    source_misfit = None if source_log_odds is None else Misfit(source_position, source_log_odds)
+    target_misfit = None if target_log_odds is None else Misfit(target_position, target_log_odds)
     found = []
     for link in links.split():
         place, probability = link.split(":")
         source, target = place.split("-")
         found.append(Link(int(source), int(target), float(probability)))
     fields = (*numbers, source_misfit, target_misfit, tuple(found))
-    return ScoreRow(pair_id, position, scored_at, PairScore(*fields), derivation)
+    return ScoreRow(pair_id, position, scored_at, PairScore(*fields), log_probability)
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:

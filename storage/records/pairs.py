@@ -249,7 +249,7 @@ class Misfit:
     """
 
     position: int
-    odds: float
+    log_odds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class PairScore:
 class ScoreRow(NamedTuple):
     """Stored score of a pair, as of a store position.
 
-    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting whether the
+    `derivation_log_probability` is the mean of the rules of the pair's derivation (natural), for detecting whether the
     probabilities have changed; None if the pair had no derivation.
     """
 
@@ -287,4 +287,4 @@ class ScoreRow(NamedTuple):
     position: int
     scored_at: datetime
     score: PairScore
-    derivation: float | None
+    derivation_log_probability: float | None

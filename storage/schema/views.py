@@ -95,7 +95,7 @@ SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses
   JOIN corpora AS c ON c.id = p.corpus_id""",
     "scored_pairs": """
 SELECT s.pair_id, c.name AS corpus, p.source, p.target, s.doubt, s.evidence, s.log_probability,
-       s.unseen, s.source_misfit, s.target_misfit, s.links, s.scored_at
+       s.unseen, s.source_misfit_log_odds, s.target_misfit_log_odds, s.links, s.scored_at
   FROM pair_scores AS s
   JOIN sentence_pairs AS p ON p.id = s.pair_id
   JOIN corpora AS c ON c.id = p.corpus_id""",

@@ -76,7 +76,7 @@ def score(
         raise UsageError("expected two files, SOURCE TARGET, or no files and optionally --pair")
 
     def wanted(score: PairScore) -> bool:
-        worst = [one.odds for one in (score.source_misfit, score.target_misfit) if one is not None]
+        worst = [one.log_odds for one in (score.source_misfit, score.target_misfit) if one is not None]
         return (
             (doubt is None and below is None and misfit is None)
             or (doubt is not None and score.doubt >= doubt)
@@ -150,4 +150,4 @@ def _cells(scored: "ScoredPair") -> list[str]:
 
 
 def _word(misfit: Misfit | None, words: str) -> str:
-    return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"
+    return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.log_odds:.1f}"

@@ -317,7 +317,7 @@ def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[
             continue
         score = kept.get(row.id)
         if score is not None:
-            before = score.derivation
+            before = score.derivation_log_probability
             if before is None or present is None:
                 if before is present:
                     continue

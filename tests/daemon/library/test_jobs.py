@@ -71,7 +71,7 @@ parts.learn().run()
     "scores": (NEWS, """
 scored = list(hg.score(store))
 doubtful = [one for one in scored if one.score.evidence < 0]
-strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.odds > 3]
+strange = [one for one in doubtful if one.score.source_misfit and one.score.source_misfit.log_odds > 3]
 two = list(hg.score(store, ids=[3, 5]))
 kept = list(hg.score(store, keep=True))
 rows = store.store.scores()

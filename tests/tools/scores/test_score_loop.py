@@ -76,9 +76,11 @@ def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: fl
     Loop(learned, QUICK).run()
     assert Loop(learned, QUICK).run() == [0]
     [score] = learned.scores_by_id([3])
-    assert score.derivation is not None
+    assert score.derivation_log_probability is not None
     changed = dataclasses.replace(score.score, evidence=99.0)
-    learned.save_scores([score._replace(derivation=score.derivation + moved, score=changed)])
+    learned.save_scores(
+        [score._replace(derivation_log_probability=score.derivation_log_probability + moved, score=changed)]
+    )
     assert Loop(learned, QUICK).run() == [again]
     assert (learned.scores_by_id([3])[0].score.evidence < 99) == bool(again)
 

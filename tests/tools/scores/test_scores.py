@@ -110,7 +110,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
             assert getattr(found, name) == pytest.approx(getattr(own, name), abs=1e-9), name
         for name in ("source_misfit", "target_misfit"):
             mine, theirs = getattr(own, name), getattr(found, name)
-            assert mine == theirs or mine.odds == pytest.approx(theirs.odds, abs=1e-6)
+            assert mine == theirs or mine.log_odds == pytest.approx(theirs.log_odds, abs=1e-6)
 
 
 def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known: LearnedCounts) -> None:
@@ -121,7 +121,7 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     for k, ((score, derivation), one) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
         assert (derivation is None) == (k == 2)
         assert (score == one.score) == (k != 2)
-    assert scorer.derivations(rows) == [one.derivation for one in sound]
+    assert scorer.derivations(rows) == [one.derivation_log_probability for one in sound]
 
 
 def test_what_is_usual_is_that_of_stored_pairs(known: LearnedCounts) -> None:
@@ -320,7 +320,7 @@ def test_the_command_stores_and_prints_scores(hierogram: Run, learned_url: str) 
 
 def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str) -> None:
     every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
-    worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
+    worst = [max(one["source_misfit"]["log_odds"], one["target_misfit"]["log_odds"]) for one in every]
     limit = sorted(worst)[-3]
     output = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
     assert {json.loads(line)["pair"] for line in output} == {
@@ -329,4 +329,4 @@ def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str)
     table = hierogram("--store", learned_url, "score", "--misfit", str(limit)).out
     first = json.loads(output[0])
     word = first["target"].split()[first["target_misfit"]["position"]]
-    assert f"{word} {first['target_misfit']['odds']:.1f}" in table
+    assert f"{word} {first['target_misfit']['log_odds']:.1f}" in table

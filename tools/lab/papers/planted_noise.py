@@ -171,7 +171,7 @@ def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
         "evidence": [-score.evidence for score in scores],
         "log-probability": [-score.log_probability for score in scores],
         "unseen": [score.unseen for score in scores],
-        "target misfit": [score.target_misfit.odds if score.target_misfit else 0.0 for score in scores],
+        "target misfit": [score.target_misfit.log_odds if score.target_misfit else 0.0 for score in scores],
     }
     return {name: np.array(column) for name, column in columns.items()}
 
