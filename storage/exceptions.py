@@ -61,7 +61,7 @@ class StoreHeldError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """The claim on the store's grammar was not renewed in time, and is someone else's or nobody's by now."""
+    """The lease on the store's grammar was not renewed in time, and is someone else's or nobody's by now."""
 
 
 class RekeyError(StoreError):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hierogram.daemon.library.store import GrammarStore, StoreSummary
-    from hierogram.storage.records import Claim, StoreStatus
+    from hierogram.storage.records import Lease, StoreStatus
     from hierogram.storage.records.operations import Event
 
 
@@ -135,7 +135,7 @@ def status(
         writer = opened.writer()
     if as_json:
         held = writer and {
-            **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")},
+            **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "acquired_at")},
             "memory_bytes": _writer_memory(writer),
         }
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
@@ -147,10 +147,10 @@ def status(
         size = _writer_memory(writer)
         memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
         who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
-        print(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
+        print(f"{'writer':<16}{who}, since {writer.acquired_at:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _writer_memory(writer: "Claim") -> int | None:
+def _writer_memory(writer: "Lease") -> int | None:
     """Return the resident memory in bytes of the store's writer, or None if it runs on another machine."""
     return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 

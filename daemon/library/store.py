@@ -35,7 +35,7 @@ from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.records import GIVEN, Claim, Settings, StoreStatus
+from hierogram.storage.records import GIVEN, Lease, Settings, StoreStatus
 from hierogram.storage.records.operations import EventPage
 from hierogram.storage.store import Store, open_store
 from hierogram.storage.store import upgrade as bring_up_to_date
@@ -102,7 +102,7 @@ class Withdrawn(NamedTuple):
     """Number of pairs that were removed, or that the process that writes the grammar will remove."""
 
     pairs: int
-    left_to: Claim | None
+    left_to: Lease | None
 
 
 def make_settings(chosen: Mapping[str, object]) -> Settings:
@@ -273,7 +273,7 @@ class GrammarStore:
         """Return the kind of grammar in the store, with the words for its units: pairs or trees."""
         return find_notation(self.settings().grammar)
 
-    def writer(self) -> Claim | None:
+    def writer(self) -> Lease | None:
         """Return the process that writes the store's grammar, or None."""
         return self.store.lease()
 
@@ -543,7 +543,7 @@ class GrammarStore:
             ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
         return made
 
-    def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Claim | None:
+    def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
         """Fix and forbid links of pairs, by pair number.
 
         Earlier fixed and forbidden links of these pairs are replaced.

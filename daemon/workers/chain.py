@@ -61,10 +61,10 @@ def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig],
 
 def find_store_address(cluster: "RayCluster", store: Store) -> StoreAddress | None:
     """Return the place of a store on which this process holds the lease, or None if some worker cannot reach it."""
-    claim = store.lease()
-    if claim is None:
+    lease = store.lease()
+    if lease is None:
         return None
-    place = StoreAddress(store.engine.url.render_as_string(hide_password=False), claim.token)
+    place = StoreAddress(store.engine.url.render_as_string(hide_password=False), lease.token)
     calls = [cluster.call(worker, "reaches", *place) for worker in usable_workers(cluster, cluster.wanted)]
     try:
         return place if calls and all(cluster.result(call) for call in calls) else None
@@ -199,10 +199,10 @@ class SharedChain(PhraseChain):
 
     def reads(self, store: Store) -> bool:
         """Return whether the workers can read and write the store: it is on Postgres and all of them reach it."""
-        claim = store.lease()
-        if claim is None or store.engine.dialect.name != POSTGRES:
+        lease = store.lease()
+        if lease is None or store.engine.dialect.name != POSTGRES:
             return False
-        if self._place is None or self._place.token != claim.token:
+        if self._place is None or self._place.token != lease.token:
             self._place = find_store_address(self._cluster, store)
         return self._place is not None
 

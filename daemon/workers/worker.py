@@ -276,10 +276,10 @@ class Worker:
     def reaches(self, url: str, token: str) -> bool:
         """Return whether this worker can read and write the store at the URL and that store has this lease."""
         try:
-            claim = self._opened_store(url).lease()
+            lease = self._opened_store(url).lease()
         except StoreError:
             return False
-        return claim is not None and claim.token == token
+        return lease is not None and lease.token == token
 
     def _opened_store(self, url: str) -> Store:
         if self._store is None or self._store_url != url:

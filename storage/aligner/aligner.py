@@ -7,8 +7,8 @@ from functools import lru_cache
 from sqlalchemy import Connection, Select, Table, TextClause, func, literal, select, text, update
 
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
-from hierogram.storage.database.claims import Leases
 from hierogram.storage.database.connection import SQLITE
+from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.loading import (
     Row,
     read_rows,

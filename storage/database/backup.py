@@ -55,9 +55,9 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
         source.backup(copy, pages=_PAGES_PER_STEP, progress=tell)
-        # The copy is one file, without a log and without a claim.
+        # The copy is one file, without a log and without a lease.
         copy.execute("PRAGMA journal_mode=DELETE").close()
-        copy.execute("DELETE FROM claims WHERE name = 'grammar'").close()
+        copy.execute("DELETE FROM leases WHERE name = 'grammar'").close()
         found = [line for (line,) in copy.execute("PRAGMA integrity_check")]
     if found != ["ok"]:
         raise StoreError(_damaged(found[0]))

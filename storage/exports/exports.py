@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from hierogram.storage.database.claims import has_ended, process_identity
 from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.database.leases import has_ended, process_identity
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, read_state
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError

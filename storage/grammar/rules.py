@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
-from hierogram.storage.database.claims import WORKER_TABLES, Leases, check_token
 from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.database.leases import WORKER_TABLES, Leases, check_token
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_left_out, read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
@@ -82,10 +82,10 @@ class StoredGrammar(Leases):
                 save_run(transaction, run)
 
     def write_part(self, token: str, number: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
-        """Write a part of a commit to separate tables, for the process that holds the claim `token`. Postgres only.
+        """Write a part of a commit to separate tables, for the process that holds the lease `token`. Postgres only.
 
         `deltas` must have one row for each key, and `number` must be unique among the parts. The store does not change
-        until the holder commits the part. Raises `LeaseLostError` if the claim has ended.
+        until the holder commits the part. Raises `LeaseLostError` if the lease has ended.
         """
         from hierogram.storage.grammar import worker_tables
 

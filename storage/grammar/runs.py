@@ -2,7 +2,7 @@
 
 from sqlalchemy import func, insert, select, text, update
 
-from hierogram.storage.database.claims import Leases
+from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.transactions import WriteTransaction, new_id, now
 from hierogram.storage.records import LearningRun
 from hierogram.storage.schema.tables import learning_runs

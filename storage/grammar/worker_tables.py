@@ -2,7 +2,7 @@
 
 A worker writes a part of a commit to separate tables of pairs, rules and words, and commits them, so that other
 connections see them. They are not part of the store. The lease holder merges and drops them in one transaction. Tables
-of a lease that has ended are dropped when the next lease is taken, see `claims`.
+of a lease that has ended are dropped when the next lease is taken, see `leases`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -9,8 +9,8 @@ from itertools import chain, repeat
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.database.claims import claim_batch, release_batch, renew_batch
 from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now
 from hierogram.storage.events.feed import append
@@ -83,7 +83,7 @@ class Ingest(StoreAccess):
                 )
             )
             batch_id = new_id(batch)
-            claim_batch(connection, batch_id)
+            lease_batch(connection, batch_id)
             return batch_id
 
     def record_failed_file(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:

@@ -18,7 +18,7 @@ from hierogram.storage.records.aligner import (
 )
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, WrittenPart, join_deltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, StoredRule, SupportingPair, SweepRecord
-from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, StoreStatus
+from hierogram.storage.records.operations import ExportRow, Lease, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
     ALIGNER,
     CSV_ENTRIES,
@@ -81,13 +81,13 @@ __all__ = [
     "AddedPairs",
     "AlignerChange",
     "AlignerCounts",
-    "Claim",
     "DamagedPair",
     "ExportRow",
     "IngestTotals",
     "LabelRow",
     "LagRow",
     "LearningRun",
+    "Lease",
     "LinkCorrection",
     "LinkRow",
     "NewPairs",

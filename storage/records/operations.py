@@ -1,4 +1,4 @@
-"""Records of store status, claims, requests, exports and events."""
+"""Records of store status, leases, requests, exports and events."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class StoreStatus:
         return {state: self.pairs.get(state, 0) for state in UNSETTLED}
 
 
-class Claim(NamedTuple):
-    """A claim with its holder and expiry. `process` identifies the holder; `host` and `pid` are for display."""
+class Lease(NamedTuple):
+    """A lease with its holder and expiry. `process` identifies the holder; `host` and `pid` are for display."""
 
     name: str
     token: str
@@ -58,7 +58,7 @@ class Claim(NamedTuple):
     pid: int
     process: str
     command: str
-    since: datetime
+    acquired_at: datetime
     expires_at: datetime
 
 

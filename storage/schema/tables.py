@@ -235,9 +235,9 @@ withdrawals = Table(
 )
 _only_where("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
-# Claims of the grammar's writer and of readers of inputs, see `hierogram.storage.database.claims`.
-claims = Table(
-    "claims",
+# Leases of the grammar's writer and of readers of inputs, see `hierogram.storage.database.leases`.
+leases = Table(
+    "leases",
     metadata,
     Column("name", TEXT, primary_key=True),
     Column("token", TEXT, nullable=False),
@@ -245,7 +245,7 @@ claims = Table(
     Column("pid", Integer, nullable=False),
     Column("process", TEXT, nullable=False),
     Column("command", TEXT, nullable=False),
-    Column("since", MOMENT, nullable=False),
+    Column("acquired_at", MOMENT, nullable=False),
     Column("expires_at", MOMENT, nullable=False),
 )
 

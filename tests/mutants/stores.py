@@ -4,7 +4,7 @@ from tests.mutants.fault import Fault
 
 _COMMITS = "tests/storage/grammar/test_commit.py"
 _WORKER_TABLES = "tests/storage/grammar/test_worker_tables.py"
-_CLAIMS = "tests/storage/database/test_claims.py"
+_LEASES = "tests/storage/database/test_leases.py"
 _INGEST = "tests/storage/pairs/test_ingest.py"
 _IDENTITIES = "tests/storage/pairs/test_columns.py"
 _WITHDRAWALS = "tests/storage/pairs/test_withdrawals.py"
@@ -87,17 +87,17 @@ STORE_FAULTS = (
         (_WORKER_TABLES, "-k", "refused"),
     ),
     Fault(
-        "workers' tables remain after their claim has ended",
-        "storage/database/claims.py",
+        "workers' tables remain after their lease has ended",
+        "storage/database/leases.py",
         "            _drop_worker_tables(transaction.connection)\n",
         "",
         (_WORKER_TABLES, "-k", "next_one"),
     ),
     Fault(
-        "a worker writes for a claim that has ended",
-        "storage/database/claims.py",
-        "    if claim is None or claim.token != token:\n        raise _lost_error(claim)\n\n\ndef _drop",
-        "    if claim is None:\n        raise _lost_error(claim)\n\n\ndef _drop",
+        "a worker writes for a lease that has ended",
+        "storage/database/leases.py",
+        "    if lease is None or lease.token != token:\n        raise _lost_error(lease)\n\n\ndef _drop",
+        "    if lease is None:\n        raise _lost_error(lease)\n\n\ndef _drop",
         (_WORKER_TABLES, "-k", "next_one"),
     ),
     Fault(
@@ -170,27 +170,27 @@ STORE_FAULTS = (
         "pair_positions.c.position < position",
         (_COMMITS, "-k", "sqlite and indexed_at"),
     ),
-    # Claims.
+    # Leases.
     Fault(
-        "a commit does not check the claim",
-        "storage/database/claims.py",
-        "                if claim is None or claim.token != self._lease:\n",
-        "                if claim is None:\n",
-        (_CLAIMS, "-k", "sqlite and (told_who_holds or not_renewed)"),
+        "a commit does not check the lease",
+        "storage/database/leases.py",
+        "                if lease is None or lease.token != self._lease:\n",
+        "                if lease is None:\n",
+        (_LEASES, "-k", "sqlite and (told_who_holds or not_renewed)"),
     ),
     Fault(
-        "a claim never expires",
-        "storage/database/claims.py",
-        "claim.expires_at > database_time(connection) and ",
+        "a lease never expires",
+        "storage/database/leases.py",
+        "lease.expires_at > database_time(connection) and ",
         "",
-        (_CLAIMS, "-k", "sqlite and not_renewed"),
+        (_LEASES, "-k", "sqlite and not_renewed"),
     ),
     Fault(
-        "the claim of a dead process holds until it expires",
-        "storage/database/claims.py",
-        " and not has_ended(claim.process)",
+        "the lease of a dead process holds until it expires",
+        "storage/database/leases.py",
+        " and not has_ended(lease.process)",
         "",
-        (_CLAIMS, "-k", "sqlite and has_ended"),
+        (_LEASES, "-k", "sqlite and has_ended"),
     ),
     # Adding pairs.
     Fault(

@@ -1,4 +1,4 @@
-"""Workers, the claim holder and the database are killed at random moments, and no pair is lost or counted twice."""
+"""Workers, the lease holder and the database are killed at random moments, and no pair is lost or counted twice."""
 
 import os
 import subprocess

@@ -255,7 +255,7 @@ def dead_process() -> str:
     import subprocess
     import sys
 
-    script = "from hierogram.storage.database.claims import process_identity; print(process_identity())"
+    script = "from hierogram.storage.database.leases import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 

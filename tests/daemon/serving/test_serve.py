@@ -253,7 +253,7 @@ def test_systemd_is_notified_and_a_second_signal_ends_the_daemon_immediately(tmp
         assert next_but_watchdog() == "READY=1"
         blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
         blocking.execute("BEGIN IMMEDIATE")
-        # Loops that write and the store's claim wait for another writer, and the daemon waits for them.
+        # Loops that write and the store's lease wait for another writer, and the daemon waits for them.
         daemon.send(signal.SIGTERM)
         assert next_but_watchdog() == "STOPPING=1"
         daemon.until("daemon stopping")

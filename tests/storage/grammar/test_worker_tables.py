@@ -53,11 +53,11 @@ PAIRS = [pair(" ".join(WORDS), "the house flower end opus"), pair("la fin", "the
 
 @pytest.fixture
 def token(store: Store) -> Iterator[str]:
-    """The token of a claim on the store."""
+    """The token of a lease on the store."""
     store.take_lease("test", 60)
-    claim = store.lease()
-    assert claim is not None
-    yield claim.token
+    lease = store.lease()
+    assert lease is not None
+    yield lease.token
     store.release_lease()
 
 
@@ -173,7 +173,7 @@ def test_invalid_parts_are_refused_and_change_nothing(store: Store, token: str) 
 def test_tables_of_an_old_claim_are_dropped_by_the_next_one(store: Store, token: str) -> None:
     ingest(store, PAIRS)
     write(store, token, "a", [update(1)], [delta("la", "the", 2, 1)])
-    # As if the process with the claim was killed.
+    # As if the process with the lease was killed.
     store.renew_lease(-1)
     with open_store(store.engine.url.render_as_string(hide_password=False)) as other:
         assert len(worker_tables(store)) == 3

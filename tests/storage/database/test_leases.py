@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.storage.building import commit, delta, ingest, pair, query, update
 
-from hierogram.storage.database.claims import has_ended, process_identity
+from hierogram.storage.database.leases import has_ended, process_identity
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
 from hierogram.storage.store import Store, open_store
 
@@ -15,7 +15,7 @@ PAST = "2000-01-01 00:00:00+00"
 
 def expire(url: str) -> None:
     moment = PAST[:19] if url.startswith("sqlite") else PAST
-    query(url, f"UPDATE claims SET expires_at = '{moment}'")
+    query(url, f"UPDATE leases SET expires_at = '{moment}'")
 
 
 def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: str) -> None:
@@ -57,7 +57,7 @@ def test_a_claim_that_is_not_renewed_expires_and_its_holder_cannot_write(store: 
         commit(store, [], [delta("a", "x", 1)])
 
 
-def test_claims_of_a_process_that_has_ended_are_void_immediately(store: Store, store_url: str) -> None:
+def test_leases_of_a_process_that_has_ended_are_void_immediately(store: Store, store_url: str) -> None:
     script = (
         "import os, sys\n"
         "from hierogram.storage.store import open_store\n"
@@ -77,7 +77,7 @@ def test_claims_of_a_process_that_has_ended_are_void_immediately(store: Store, s
     assert "died before the end of the input: ingest the input again" in str(error)
     assert store.close_abandoned_batches() == []
     store.finish_ingest(mine)
-    assert query(store_url, "SELECT name FROM claims") == [("grammar",)]
+    assert query(store_url, "SELECT name FROM leases") == [("grammar",)]
 
 
 def test_running_or_remote_processes_have_not_ended() -> None:

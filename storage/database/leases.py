@@ -1,7 +1,7 @@
-"""Claims: the process that writes the grammar, and the processes that read inputs.
+"""Leases of the process that writes the grammar, and of the processes that read inputs.
 
-A claim expires by the database's clock, and at once if the process that held it is known to have ended. There is one
-claim on the grammar, the *lease*: a process must hold it to commit derivations, and every commit checks it.
+A lease expires by the database's clock, and at once if the process that held it is known to have ended. A process must
+hold the lease on the grammar to commit derivations, and every commit checks it.
 """
 
 import os
@@ -17,8 +17,8 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from hierogram.storage.database.connection import POSTGRES, writing_connection
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
-from hierogram.storage.records import Claim
-from hierogram.storage.schema.tables import claims, ingest_batches
+from hierogram.storage.records import Lease
+from hierogram.storage.schema.tables import ingest_batches, leases
 
 GRAMMAR = "grammar"
 WORKER_TABLES = "worker_"
@@ -38,11 +38,11 @@ class Leases(StoreAccess):
         `command` names the holder for others. Raises `StoreHeldError` if another process holds the lease.
         """
         with self._writing() as transaction:
-            held = _lease(transaction.connection)
+            held = _live_lease(transaction.connection)
             if held is not None:
                 raise _held_error(held, self.url)
             _drop_worker_tables(transaction.connection)
-            token = _insert_claim(transaction.connection, GRAMMAR, command, seconds)
+            token = _insert_lease(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
@@ -52,23 +52,23 @@ class Leases(StoreAccess):
         with writing_connection(self.engine) as connection:
             until = database_time(connection) + timedelta(seconds=seconds)
             renewed = connection.execute(
-                update(claims).where(claims.c.name == GRAMMAR, claims.c.token == self._lease).values(expires_at=until)
+                update(leases).where(leases.c.name == GRAMMAR, leases.c.token == self._lease).values(expires_at=until)
             )
             if not renewed.rowcount:
-                raise _lost_error(_claim(connection))
+                raise _lost_error(_stored_lease(connection))
 
     def release_lease(self) -> None:
         """Release the lease; does nothing if it was lost."""
         token, self._lease = self._lease, None
         if token is not None:
             with writing_connection(self.engine) as connection:
-                connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
+                connection.execute(delete(leases).where(leases.c.name == GRAMMAR, leases.c.token == token))
                 _drop_worker_tables(connection, token)
 
-    def lease(self) -> Claim | None:
+    def lease(self) -> Lease | None:
         """Return the lease holder, or None."""
         with self._reading() as connection:
-            return _lease(connection)
+            return _live_lease(connection)
 
     def check_lease(self) -> None:
         """Raise `StoreHeldError` if another process holds the lease."""
@@ -81,18 +81,18 @@ class Leases(StoreAccess):
         closed = []
         with self._writing() as transaction:
             connection = transaction.connection
-            for row in connection.execute(select(claims).where(claims.c.name.startswith(_BATCH))).all():
-                claim = Claim(*row)
-                if _is_live(connection, claim):
+            for row in connection.execute(select(leases).where(leases.c.name.startswith(_BATCH))).all():
+                lease = Lease(*row)
+                if _is_live(connection, lease):
                     continue
-                batch_id = int(claim.name.removeprefix(_BATCH))
+                batch_id = int(lease.name.removeprefix(_BATCH))
                 connection.execute(
                     update(ingest_batches)
                     .where(ingest_batches.c.id == batch_id, ingest_batches.c.state == "running")
                     .values(
                         state="failed",
                         finished_at=now(),
-                        error=f"process {claim.pid} on {claim.host} died before the end of the input: ingest the "
+                        error=f"process {lease.pid} on {lease.host} died before the end of the input: ingest the "
                         "input again",
                     )
                 )
@@ -104,21 +104,21 @@ class Leases(StoreAccess):
     def _committing(self, *, durable: bool = True) -> Iterator[WriteTransaction]:
         """Open a transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
         with self._writing(durable=durable) as transaction:
-            claim = _claim(transaction.connection)
+            lease = _stored_lease(transaction.connection)
             if self._lease is not None:
-                if claim is None or claim.token != self._lease:
-                    raise _lost_error(claim)
-            elif claim is not None and _is_live(transaction.connection, claim):
-                raise _held_error(claim, self.url)
+                if lease is None or lease.token != self._lease:
+                    raise _lost_error(lease)
+            elif lease is not None and _is_live(transaction.connection, lease):
+                raise _held_error(lease, self.url)
             transaction.changes_grammar = True
             yield transaction
 
 
 def check_token(connection: Connection, token: str) -> None:
     """Raise `LeaseLostError` if the lease has another token."""
-    claim = _claim(connection)
-    if claim is None or claim.token != token:
-        raise _lost_error(claim)
+    lease = _stored_lease(connection)
+    if lease is None or lease.token != token:
+        raise _lost_error(lease)
 
 
 def _drop_worker_tables(connection: Connection, token: str = "") -> None:
@@ -177,64 +177,64 @@ def database_time(connection: Connection) -> datetime:
     return now()
 
 
-def _claim(connection: Connection) -> Claim | None:
-    row = connection.execute(select(claims).where(claims.c.name == GRAMMAR)).one_or_none()
-    return None if row is None else Claim(*row)
+def _stored_lease(connection: Connection) -> Lease | None:
+    row = connection.execute(select(leases).where(leases.c.name == GRAMMAR)).one_or_none()
+    return None if row is None else Lease(*row)
 
 
-def _is_live(connection: Connection, claim: Claim) -> bool:
-    return claim.expires_at > database_time(connection) and not has_ended(claim.process)
+def _is_live(connection: Connection, lease: Lease) -> bool:
+    return lease.expires_at > database_time(connection) and not has_ended(lease.process)
 
 
-def _insert_claim(connection: Connection, name: str, command: str, seconds: float) -> str:
+def _insert_lease(connection: Connection, name: str, command: str, seconds: float) -> str:
     token = token_hex(8)
-    since = database_time(connection)
-    connection.execute(delete(claims).where(claims.c.name == name))
+    acquired_at = database_time(connection)
+    connection.execute(delete(leases).where(leases.c.name == name))
     connection.execute(
-        insert(claims).values(
+        insert(leases).values(
             name=name,
             token=token,
             host=socket.gethostname(),
             pid=os.getpid(),
             process=process_identity(),
             command=command,
-            since=since,
-            expires_at=since + timedelta(seconds=seconds),
+            acquired_at=acquired_at,
+            expires_at=acquired_at + timedelta(seconds=seconds),
         )
     )
     return token
 
 
-def _held_error(claim: Claim, url: str) -> StoreHeldError:
+def _held_error(lease: Lease, url: str) -> StoreHeldError:
     return StoreHeldError(
-        f"{url}: the grammar is being written by `{claim.command}` (process {claim.pid} on {claim.host}, since "
-        f"{claim.since:%Y-%m-%d %H:%M:%S} UTC): stop that process first"
+        f"{url}: the grammar is being written by `{lease.command}` (process {lease.pid} on {lease.host}, since "
+        f"{lease.acquired_at:%Y-%m-%d %H:%M:%S} UTC): stop that process first"
     )
 
 
-def _lease(connection: Connection) -> Claim | None:
-    claim = _claim(connection)
-    return claim if claim is not None and _is_live(connection, claim) else None
+def _live_lease(connection: Connection) -> Lease | None:
+    lease = _stored_lease(connection)
+    return lease if lease is not None and _is_live(connection, lease) else None
 
 
-def _lost_error(claim: Claim | None) -> LeaseLostError:
-    by = "" if claim is None else f" to `{claim.command}` (process {claim.pid} on {claim.host})"
+def _lost_error(lease: Lease | None) -> LeaseLostError:
+    by = "" if lease is None else f" to `{lease.command}` (process {lease.pid} on {lease.host})"
     return LeaseLostError(
         f"lost the lease on the grammar{by}, because it was not renewed in time; nothing was written: start again"
     )
 
 
-def claim_batch(connection: Connection, batch_id: int) -> None:
+def lease_batch(connection: Connection, batch_id: int) -> None:
     """Record that this process reads the batch's input."""
-    _insert_claim(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
+    _insert_lease(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
 
 
 def renew_batch(connection: Connection, batch_id: int) -> None:
     """Record that the batch's reader is alive."""
     until = database_time(connection) + timedelta(seconds=_READING_SECONDS)
-    connection.execute(update(claims).where(claims.c.name == f"{_BATCH}{batch_id}").values(expires_at=until))
+    connection.execute(update(leases).where(leases.c.name == f"{_BATCH}{batch_id}").values(expires_at=until))
 
 
 def release_batch(connection: Connection, batch_id: int) -> None:
     """Record that no process reads the batch's input."""
-    connection.execute(delete(claims).where(claims.c.name == f"{_BATCH}{batch_id}"))
+    connection.execute(delete(leases).where(leases.c.name == f"{_BATCH}{batch_id}"))
