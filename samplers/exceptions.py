@@ -20,9 +20,7 @@ class ForestTooLargeError(SamplerError):
 
 
 class DerivationError(SamplerError, ValueError):
-    """Encoded derivations do not fit their pairs: `pairs` are indices in the batch, if known, and `reason` applies to
-    all.
-    """
+    """Encoded derivations do not fit their pairs: `pairs` are batch indices, if known; `reason` applies to all."""
 
     def __init__(self, message: str, pairs: Sequence[int] = (), reason: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Errors of a store and of worker processes; messages say what was wrong, where, and what to do."""
+"""Errors of a store and of worker processes; messages contain the problem, its location and a solution."""
 
 
 class StoreError(Exception):
@@ -6,7 +6,7 @@ class StoreError(Exception):
 
 
 class StoreMissingError(StoreError):
-    """There is no store at the URL."""
+    """No store exists at the URL."""
 
 
 class StoreUnavailableError(StoreError):
@@ -14,7 +14,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """The database rejected a value that it cannot store, and would reject it again."""
+    """The database rejected a value that it cannot store; a retry would fail as well."""
 
 
 class StoreUrlError(StoreError):
@@ -22,7 +22,7 @@ class StoreUrlError(StoreError):
 
 
 class SchemaOutdatedError(StoreError):
-    """The store was made by an older version and must be upgraded first."""
+    """The store was created by an older version and must be upgraded."""
 
 
 class CountError(StoreError):
@@ -30,10 +30,7 @@ class CountError(StoreError):
 
 
 class RuleKeyCollisionError(StoreError):
-    """Two different rules have the same key; nothing was written.
-
-    `stored` and `offered` are the two rules as `source ||| target`.
-    """
+    """Two different rules, `stored` and `offered` (`source ||| target`), have the same key; nothing was written."""
 
     def __init__(self, stored: str, offered: str) -> None:
         super().__init__(
@@ -53,7 +50,7 @@ class PairChangedError(StoreError):
 
 
 class HumanLinksError(StoreError):
-    """Links were given that a pair cannot have."""
+    """The given links do not fit the pair."""
 
 
 class StoreHeldError(StoreError):
@@ -61,7 +58,7 @@ class StoreHeldError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """The lease on the store's grammar was not renewed in time, and is someone else's or nobody's by now."""
+    """The lease on the store's grammar was not renewed in time, and has expired or belongs to another process."""
 
 
 class RekeyError(StoreError):
@@ -69,16 +66,16 @@ class RekeyError(StoreError):
 
 
 class RequestConflictError(StoreError):
-    """Someone else is taking in the same request."""
+    """Another process is ingesting the same request."""
 
 
 class SlowQueryError(StoreError):
-    """A question took longer than it may, and was ended."""
+    """A query exceeded its time limit and was ended."""
 
 
 class QueryError(StoreError):
-    """SQL that somebody asked is not understood, or would do more than read; the message has the reason."""
+    """The SQL of a user is invalid, or would do more than read; the message has the reason."""
 
 
 class WorkerProcessError(StoreError):
-    """Work in a process of its own stood still, was killed, took too much memory, or failed."""
+    """Work in a child process stalled, was killed, exceeded its memory, or failed."""

@@ -1,10 +1,10 @@
-"""Declare options: by a dataclass, whose fields say their type, their default, and an `Option` with the rest.
+"""Declarations of options: dataclass fields with a type, a default, and an `Option` with help and bounds.
 
     @dataclass(frozen=True)
     class Limits:
-        words: Annotated[int, Option("Longest side, in words.", least=1)] = 200
+        words: Annotated[int, Option("Longest side, in words.", min=1)] = 200
 
-The command line, stored jobs, the configuration and stores take their names, types, bounds and defaults from it.
+The command line, stored jobs, the configuration and stores derive names, types, bounds and defaults from them.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 MAX_NUMBER = (1 << 63) - 1
-"""Whole numbers are at most this large wherever none says less: databases hold no larger ones."""
+"""Largest whole number of options without a smaller bound: databases hold no larger ones."""
 
 
 class OptionError(ValueError):
-    """An option has a value that it cannot have; `option` is its name, `reason` says why."""
+    """An option has an invalid value; `option` is its name, `reason` the problem."""
 
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(f"{option}: {reason}")
@@ -36,12 +36,12 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Declare an option beside its type and its default.
+    """Declaration of an option.
 
-    `help` is one sentence. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`.
-    A string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its
-    value does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ
-    from `--the-name`; a `positional` option is an argument.
+    `help` is one sentence. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`. A
+    string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its value
+    does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ from
+    `--the-name`; a `positional` option is an argument.
     """
 
     help: str
@@ -56,7 +56,7 @@ class Option:
     positional: bool = False
 
     def text(self) -> str:
-        """The help, with the values that there are."""
+        """Return the help with the possible values."""
         if self.values is None:
             return self.help
         meanings = self.values if isinstance(self.values, Mapping) else {}
@@ -64,7 +64,7 @@ class Option:
         return f"{self.help.removesuffix('.')}: {', '.join(shown)}."
 
     def problem(self, value: object) -> str | None:
-        """Why the option cannot have the value, which is of its type; None where it can."""
+        """Return the reason why the value, which has the option's type, is invalid, or None."""
         if value is None:
             return None
         for one in value if isinstance(value, tuple | list) else (value,):
@@ -73,7 +73,7 @@ class Option:
         return None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
-        """Return pydantic's schema of a value of the annotated type, with the bounds and values of the option."""
+        """Return pydantic's schema of the annotated type, with the bounds and values of the option."""
         from pydantic_core.core_schema import no_info_after_validator_function
 
         return no_info_after_validator_function(self._valid, handler(source))
@@ -111,7 +111,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """A field of a dataclass of options: its name, its type without the declaration, its default, the declaration."""
+    """Field of a dataclass of options: its name, its type without the declaration, its default, the declaration."""
 
     name: str
     type: Any
@@ -121,7 +121,7 @@ class OptionField:
     @staticmethod
     @cache
     def of(options: type) -> "dict[str, OptionField]":
-        """Return a dataclass's fields by their names, in their order; those without an `Option` are left out."""
+        """Return the fields of a dataclass that have an `Option`, by name, in order."""
         hints = get_type_hints(options, include_extras=True)
         found = {}
         for field in fields(options):
@@ -139,14 +139,14 @@ class OptionField:
         return self.default is MISSING
 
     def constraints(self) -> dict[str, Any]:
-        """Return what pydantic and FastAPI are to know of it: its help and its bounds."""
+        """Return the help and bounds for pydantic and FastAPI."""
         option = self.option
         bounds = {"ge": option.min, "le": option.max, "gt": option.above, "lt": option.below}
         return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}
 
 
 def check(options: "DataclassInstance") -> None:
-    """Raise `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
+    """Raise `OptionError` if a value of the dataclass is out of bounds or not one of its values."""
     for name, field in OptionField.of(type(options)).items():
         reason = field.option.problem(getattr(options, name))
         if reason:
@@ -156,11 +156,11 @@ def check(options: "DataclassInstance") -> None:
 T = TypeVar("T")
 
 DEFAULT_STORE = "sqlite:///hierogram.db"
-"""The store that commands and the daemon work on where none is named."""
+"""Default store of commands and the daemon."""
 
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return the options as JSON has them, without those that are as by default."""
+    """Return the options as JSON values, without defaults."""
     found = OptionField.of(type(options))
     return {
         name: _plain(value)
@@ -170,15 +170,12 @@ def as_plain(options: "DataclassInstance") -> dict[str, Any]:
 
 
 def all_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return all options as JSON has them."""
+    """Return all options as JSON values."""
     return {name: _plain(value) for name, value in asdict(options).items()}
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return the options of plain values; the inverse of `as_plain`.
-
-    Raises `pydantic.ValidationError` where a name is unknown or a value does not fit.
-    """
+    """Return the options from JSON values; the inverse of `as_plain`. Raises `pydantic.ValidationError`."""
     # Slow to load.
     from pydantic import TypeAdapter
 

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
     """Open the store at a URL.
 
-    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. If `create` is set
-    and the store does not exist, it is created with `settings` or the defaults. Raises `StoreUrlError`,
-    `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the
-    store or if its settings differ from `settings`.
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. With `create`, a
+    store that does not exist is created with `settings` or the defaults. Raises `StoreUrlError`, `StoreMissingError`,
+    `StoreUnavailableError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the store or if its
+    settings differ from `settings`.
     """
     engine = make_engine(parse_url(url))
     try:
@@ -96,8 +96,7 @@ class Store(
 ):  # fmt: skip
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
-    Each method runs in one transaction. Methods may be called from several threads. All methods raise
-    `StoreUnavailableError` if the database fails.
+    Each method runs in one transaction and raises `StoreUnavailableError` if the database fails. Thread-safe.
     """
 
     def settings(self) -> Settings:
@@ -142,7 +141,7 @@ class Store(
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
         """Open a transaction for repairs, with a snapshot that shows its changes. Other writers wait.
 
-        The transaction is atomic and is rolled back if `keep` is false. Raises `StoreHeldError` and `LeaseLostError`.
+        The transaction is rolled back if `keep` is false. Raises `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.checks.repair import Repair
 
@@ -172,7 +171,7 @@ class Store(
 
 
 class _RollbackError(Exception):
-    """Rolls back a trial transaction."""
+    """Exception that rolls back a trial transaction."""
 
 
 __all__ = ["Store", "open_store", "upgrade"]

@@ -1,8 +1,8 @@
 """Worker process for untrusted input, which can be killed and has a memory limit.
 
 `WorkerProcess.run` calls a generator function in a fresh interpreter and yields its items. The child has a memory
-limit, is killed if it gives no sign of life, is the first to be killed if the machine runs out of memory, and ends with
-its parent in any case. It does not inherit the daemon's own environment variables. A child that finished its work is
+limit, is killed if it does not report progress, is the first to be killed if the machine runs out of memory, and ends
+with its parent. It does not inherit the daemon's own environment variables. A child that has finished its work is
 reused.
 """
 
@@ -49,11 +49,11 @@ _OWN = f"{__name__.partition('.')[0]}."
 """Prefix of the modules whose exceptions are passed on."""
 
 _starter = ThreadPoolExecutor(1, "hierogram-child")
-"""Starts all children: Linux kills a child when the thread that started it ends, and this thread ends last."""
+"""Thread that starts all children: Linux kills a child when the thread that started it ends, and this one ends last."""
 
 
 class _EndedError(WorkerProcessError):
-    """The process has ended before its work."""
+    """The process has ended before finishing its work."""
 
 
 class WorkerProcess:
@@ -134,7 +134,7 @@ class WorkerProcess:
             process.wait(_KILL_SECONDS)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the process if it is not running; raises `StoreUnavailableError`."""
+        """Start the process if it is not running. Raises `StoreUnavailableError`."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -205,7 +205,7 @@ class WorkerProcess:
         move: Callable[[int, memoryview], int],
         wait: Callable[[], None],
     ) -> None:
-        """Read or write all bytes; raises `WorkerProcessError` if none are transferred for too long or it ends."""
+        """Read or write all bytes. Raises `WorkerProcessError` if the transfer stalls or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         heard = time.monotonic()
@@ -281,7 +281,7 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
     def answer(kind: int, content: object = None) -> None:
         message = io.BytesIO()
         pickler = pickle.Pickler(message, pickle.HIGHEST_PROTOCOL)
-        # Columns of texts have no shared objects, and looking for them takes as long as all the rest.
+        # Columns of texts have no shared objects, and looking for them takes as long as all other work.
         pickler.fast = True
         pickler.dump((kind, content))
         _write(answers, message.getvalue())

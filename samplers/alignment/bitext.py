@@ -89,9 +89,7 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
 
 
 def make_sides(emitted: Side, conditioning: Side) -> Sides:
-    """Return the direction that generates `emitted` from `conditioning`. Raises `AlignmentInputError` if lengths
-    differ.
-    """
+    """Return the direction that generates `emitted` from `conditioning`. Raises `AlignmentInputError`."""
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "

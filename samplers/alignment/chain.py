@@ -18,9 +18,8 @@ FREE, EXCEPT, ONLY = 0, 1, 2
 
 
 class LinkEvidence(NamedTuple):
-    """Link constraints of each emitted position.
-
-    `meaning` uint8[N], and `positions` int16[K] with `offset` int64[N + 1]. Empty arrays: no constraints.
+    """Link constraints of emitted positions: `meaning` uint8[N]; `positions` int16[K] from `offset` int64[N + 1]; or
+    empty.
     """
 
     meaning: NDArray[np.uint8]

@@ -114,9 +114,7 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable position of each word, or -1; with `by_half`, -1 if the word is unlinked in most
-    samples.
-    """
+    """Return the most probable position of each word, or -1; with `by_half`, -1 if it is unlinked in most samples."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)

@@ -14,10 +14,7 @@ from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 
 
 class Runs(NamedTuple):
-    """Chains that run in sequence: `keys` uint64[C], initial `links` int16[C, N], and common sweeps.
-
-    `plans` int64[sweeps, 3] has rows of `AlignmentPlan`.
-    """
+    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], `plans` int64[sweeps, 3] like `AlignmentPlan`."""
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]

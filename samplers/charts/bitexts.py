@@ -198,9 +198,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 @njit
 def segment_span(i, j, task, reach, filled, segments):
-    """Write all segmentations of source span [i, j) into nonempty nonterminal spans; returns their number, -1 without
-    room.
-    """
+    """Write all segmentations of source span [i, j) into nonempty nonterminals; returns their number, or -1."""
     number = np.int64(0)
     for k in range(reach.first[i], reach.first[i + 1]):
         rule = np.int64(reach.rule[k])
@@ -249,9 +247,8 @@ class PairBuilder:
         self._reach: Reach
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph of the derivations that the mask keeps; the root has no edge if there are none.
-
-        Raises `ChartTooLargeError`.
+        """Return the hypergraph of the derivations that the mask keeps, maybe without an edge. Raises
+        `ChartTooLargeError`.
         """
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
@@ -462,10 +459,7 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the current edge if the mask keeps it; returns False without room.
-
-    `emits` is the number of emitted target words and the one matched by `ANY`.
-    """
+    """Write the current edge if the mask keeps it; returns False without room. `emits`: target words, word of `ANY`."""
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True

@@ -280,10 +280,7 @@ def _close(grammar, value, active, number, before):
 
 @njit
 def fill(grammar, chart, before, kept):
-    """Fill the kept spans of an empty chart by increasing length.
-
-    `before` float64[L] is zero on entry and on return.
-    """
+    """Fill the kept spans of an empty chart by increasing length. `before` float64[L] is zero before and after."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width

@@ -832,9 +832,7 @@ def _find_live(above, at, size, room):
 
 @njit
 def _narrow(at, size, null, room):
-    """Reverse `_widen` by decreasing target span; returns the expected number of target words that the base emits
-    alone.
-    """
+    """Reverse `_widen` by decreasing target span; returns the expected target words that the base emits alone."""
     stride = _row(size)
     inside, outside = room.inside, room.outside
     emitted = 0.0
@@ -962,10 +960,7 @@ def _place_tails(seat, i, c, sides, room):
 
 @njit
 def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
-    """Reverse all seats over a source span that begins at i, for live rows `begin` to `last`.
-
-    `above` is the offset of the section's outside sums.
-    """
+    """Reverse the seats over a source span from i, for live rows `begin` to `last`; `above` is the section's offset."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)

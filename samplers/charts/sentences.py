@@ -18,9 +18,10 @@ CHAIN = -1
 
 
 class SpanItems(NamedTuple):
-    """Items of each cell: `bare` int32[cells, S] without a unary chain, `whole` int32[cells, L] with one, -1 for none.
+    """Items of each cell.
 
-    `cell` int32[I] is the cell of each item.
+    `bare` int32[cells, S] without a unary chain, `whole` int32[cells, L] with one, -1 for none; `cell` int32[I] by
+    item.
     """
 
     bare: NDArray[np.int32]

@@ -43,9 +43,7 @@ def _alone(function: Function) -> Function:
 
 
 def njit_inline(function: Function) -> Function:
-    """Compile like `njit`, and inline the function into its callers. A call from Python compiles it as a kernel of its
-    own.
-    """
+    """Compile like `njit`, and inline the function into its callers. Calls from Python use a kernel of its own."""
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = INLINED + function.__qualname__
     named.__module__ = function.__module__

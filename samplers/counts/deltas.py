@@ -502,10 +502,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas with each fragment's weight and variance added for its rule.
-
-    Consumes `deltas`. Raises like `add_trees`.
-    """
+    """Return the deltas with each fragment's weight and variance added. Consumes `deltas`; raises like `add_trees`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.most_nodes + 1, np.int64)

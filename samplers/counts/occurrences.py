@@ -218,10 +218,7 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """Return the links inside the rule of each fragment, in order, like `rule_links`.
-
-    Raises `DerivationError` if a fragment does not match its pair's forest.
-    """
+    """Return the links inside each fragment's rule, in order. Raises `DerivationError` if a fragment does not fit."""
     most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     found = _room(len(fragments.pairs), most)
     work, state = walk_space(batch), empty_state(batch.forests)

@@ -191,10 +191,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table if it has room for `new_rules` more rules, else a larger copy.
-
-    Row positions do not affect results, so neither does the moment of growth.
-    """
+    """Return the table if it has room for `new_rules` more rules, else a larger copy, which gives the same results."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table
@@ -210,10 +207,7 @@ def fill_table(
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
 ) -> CountTable:
-    """Return the table with `counts` added.
-
-    Raises `ValueError` for a negative count, a rule longer than the table allows, or the key (0, 0).
-    """
+    """Return the table with `counts` added. Raises `ValueError` for a negative count, too long a rule, or no key."""
     if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
         raise ValueError("a rule is longer than its pair can make it, or has no key: the counts are damaged")
     table = with_room(table, len(counts))

@@ -243,10 +243,7 @@ def _sort_runs(texts, keys, prefixes, rows, scratch):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return row numbers int64[n] sorted by the bytes of the texts, then by key.
-
-    `keys` uint64[n, 2] are compared as signed integers.
-    """
+    """Return row numbers int64[n] sorted by the texts' bytes, then by key, uint64[n, 2] compared as signed integers."""
     prefixes = np.empty(texts.size, np.uint64)
     _read_prefixes(texts, prefixes)
     rows = np.argsort(prefixes)

@@ -120,10 +120,7 @@ MEMO = np.dtype(
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side from the current start.
-
-`cells`: cells of its nonterminals. `next`: next match with the same end.
-"""
+"""Match of a source side from the current start: `cells` of its nonterminals, `next` match with the same end."""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],

@@ -50,10 +50,7 @@ class SentenceDecoder:
         self._own: local = local() if beside is None else beside._own
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return up to `best` derivations of a non-empty sentence, best first.
-
-        With `distinct`, keep only the best derivation of each sequence of target words.
-        """
+        """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
         chart: DecodingChart | None = getattr(self._own, "chart", None)

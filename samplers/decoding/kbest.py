@@ -252,10 +252,7 @@ def _add(task, chart, lists, entry, tail, with_entry):
 
 @njit
 def extend(task, chart, lists, item):
-    """Make the next entry of an item. Returns 1 if made, 0 if the list has ended, -1 if out of room.
-
-    A stack replaces recursion into the items of the tails.
-    """
+    """Make the next entry of an item, without recursion. Returns 1 if made, 0 at the list's end, -1 if out of room."""
     depth = 0
     lists.stack[0] = item
     while depth >= 0:
@@ -299,9 +296,7 @@ def extend(task, chart, lists, item):
 
 @njit
 def find_best(task, chart, lists, goal, wanted, found):
-    """Write up to `wanted` best derivations of the goal to `found` int32. Returns their number, and False if out of
-    room.
-    """
+    """Write up to `wanted` best derivations of the goal to `found` int32. Returns their number and success."""
     begin_lists(task, chart, lists)
     number = 1
     found[0] = goal

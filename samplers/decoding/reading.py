@@ -405,9 +405,8 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals; returns the first rule with a link outside its sides, or -1.
-
-    Writes the new link starts to `start` int64[R+1].
+    """Remove links of nonterminals and set `start` int64[R+1]. Returns the first rule with a link outside its sides, or
+    -1.
     """
     taken = 0
     for rule in range(len(start) - 1):

@@ -49,10 +49,7 @@ _UNCOUNTED, _SHARED_UNCOUNTED = 1024, 64
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""Slots per pair, and additional slots per rule that its derivation can have.
-
-An entry takes one slot for each `BYTES_PER_SLOT` bytes of its fragment.
-"""
+"""Slots per pair, and per rule of its derivation. An entry takes a slot per `BYTES_PER_SLOT` bytes of its fragment."""
 
 
 class Averages(NamedTuple):
@@ -121,10 +118,7 @@ def encode_fragment(v, view, stack, content, position):
 
 @njit
 def decode_counting(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last into the variables.
-
-    Returns the number of its nonterminals, or -1 if it does not match the forest.
-    """
+    """Decode the fragment at v from bytes first..last. Returns its number of nonterminals, -1 if it does not fit."""
     if v < 0 or v >= len(view.node):
         return -1
     value, position = get_number(content, first, last)
@@ -286,10 +280,7 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses; `floor` bounds its earlier uses.
-
-    If there is no room, evicts the entries with the fewest uses.
-    """
+    """Add an entry for a rule with its first uses, evicting the least used entries. `floor` bounds its earlier uses."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         _prune(averages, pair)

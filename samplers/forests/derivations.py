@@ -21,10 +21,7 @@ _MAX_BITS = 56
 
 
 class Trees(NamedTuple):
-    """m encoded trees: tree k belongs to pair `pairs[k]` and is `content[starts[k] : ends[k]]`.
-
-    All arrays but `content` are int64[m]; `pairs` is ascending.
-    """
+    """m encoded trees: `content[starts[k] : ends[k]]` of pair `pairs[k]`, ascending; int64[m] except `content`."""
 
     content: NDArray[np.uint8]
     pairs: NDArray[np.int64]
@@ -51,10 +48,7 @@ def put_number(buffer, position, value):
 
 @njit
 def get_number(buffer, position, end):
-    """Return the varint at `position` and the position after it.
-
-    Returns (-1, position) if the bytes are truncated, or longer than `put_number` would write.
-    """
+    """Return the varint at `position` and the position after it; (-1, position) if truncated or not shortest."""
     value = 0
     shift = 0
     while position < end and shift < _MAX_BITS:

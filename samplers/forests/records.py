@@ -153,10 +153,7 @@ def list_fragments(records: Blobs) -> Fragments:
 
 
 def left_out(records: Blobs) -> NDArray[np.int64]:
-    """Return the expected uses that `list_fragments` omits by number of nonterminals, int64[CLASSES] in 1/`ONE_USE`.
-
-    Raises like `list_fragments`.
-    """
+    """Return the uncounted expected uses by number of nonterminals, int64[CLASSES]. Raises `DerivationError`."""
     return _read_fragments(records)[1]
 
 

@@ -84,10 +84,7 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the hashes uint64[n] of sides without nonterminals.
-
-    `words` int64[n, L] are word numbers, padded with -1; `hashes` uint64 is indexed by word number.
-    """
+    """Return the hashes uint64[n] of sides of word numbers int64[n, L], padded with -1, given the words' hashes."""
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
         there = np.flatnonzero(column >= 0)

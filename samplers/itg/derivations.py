@@ -30,10 +30,7 @@ NODE = np.dtype(
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""Node in preorder.
-
-Rule, half-open spans [i, j) and [x, y), size of the subtree, and index of the right child (the left child is next).
-"""
+"""Node in preorder: rule, half-open spans [i, j) and [x, y), size of the subtree, right child (the left is next)."""
 
 
 @njit_inline

@@ -253,9 +253,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Add (change 1) or remove (-1) the sampled rules one by one; returns probability and frozen weights like
-    `_add_old`.
-    """
+    """Add (change 1) or remove (-1) the sampled rules one by one; returns like `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):

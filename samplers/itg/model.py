@@ -79,9 +79,8 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Rule counts.
-
-    `pairs` int32[T] includes phrase pairs; `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5].
+    """Rule counts: `pairs` int32[T] with phrase pairs, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules`
+    int64[5].
     """
 
     pairs: NDArray[np.int32]
@@ -269,9 +268,7 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule to the counts; returns its probability before. An emission begins at source word i and target word
-    x.
-    """
+    """Add one rule, an emission from source word i and target word x, to the counts; returns its probability before."""
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]

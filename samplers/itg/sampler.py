@@ -96,10 +96,8 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep.
-
-    `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m]; `numbers` int64[6] accumulates
-    statistics.
+    """Scratch memory of a sweep: exhaustive chart `whole` float64, `scale` float64[n + m], statistics `numbers`
+    int64[6].
     """
 
     nodes: NDArray[np.void]
@@ -438,8 +436,5 @@ class ItgKernel:
 def build(
     batch: ItgBatch, settings: ItgSettings | None = None, method: str = SLICE, model1: Model1 | None = None
 ) -> ItgKernel:
-    """Return the sampler of a batch by one of `METHODS`. Trains Model 1 on the batch if it is not given.
-
-    Raises `AlignmentInputError`.
-    """
+    """Return the sampler of a batch by one of `METHODS`; trains Model 1 if not given. Raises `AlignmentInputError`."""
     return ItgKernel(batch, settings or ItgSettings(), method, model1)

@@ -108,9 +108,7 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: numbers of source and target
-    words.
-    """
+    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: word numbers of both sides."""
     n, m = ends
     after = above = 0
     first = True
@@ -188,10 +186,7 @@ def one_to_one(
     offset: NDArray[np.int64],
     source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Select one-to-one links of each pair greedily by score.
-
-    Returns int32[N], the target position of each source word, or -1.
-    """
+    """Select one-to-one links greedily by score. Returns each source word's target position, int32[N], or -1."""
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
         first, last = int(offset[pair]), int(offset[pair + 1])

@@ -301,10 +301,7 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Return the number of entries in the records of the pairs from `first` on.
-
-    Raises `DerivationError` if a record does not fit its pair.
-    """
+    """Return the number of entries in the records of the pairs from `first` on. Raises `DerivationError`."""
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():

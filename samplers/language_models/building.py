@@ -35,10 +35,7 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""N-gram below the highest order.
-
-Probability, backoff weight, node of its suffix, state number, length, and whether a longer n-gram starts with it.
-"""
+"""N-gram below the highest order; `extended`: whether a longer n-gram starts with it."""
 
 NODES, NGRAMS = 0, 1
 DONE, FULL = -1, -2

@@ -32,9 +32,8 @@ _NUMBER_BYTES = 20
 
 
 class NgramLines(NamedTuple):
-    """N-grams of one order k, one per row.
-
-    `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), `lines` int64[n]: line number of each row.
+    """N-grams of order k by row: `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), line numbers
+    int64[n].
     """
 
     words: NDArray[np.int32]
@@ -338,10 +337,7 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """Return the n-gram that ends at each word, one per column, int32[order, n]; numbers int32[n] start a sentence.
-
-    Histories are padded with BEGIN.
-    """
+    """Return the n-gram that ends at each word, padded with BEGIN, int32[order, n]; `numbers` starts a sentence."""
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):
         inside = True

@@ -21,10 +21,7 @@ FEATURES = 9
 
 
 class SideCounts(NamedTuple):
-    """Word counts of one side, int64[V]: tokens, linked tokens, links, and distinct link partners.
-
-    `total` and `linked_total` are sums of the first two.
-    """
+    """Word counts of one side, int64[V]: tokens, linked tokens (and their sums), links, distinct link partners."""
 
     words: NDArray[np.int64]
     linked: NDArray[np.int64]

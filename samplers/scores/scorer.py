@@ -246,9 +246,8 @@ def _fill_factors(rules, pairs, pair, space):
 
 @njit
 def _mean_weight(rules, pairs, pair, new, total, space):
-    """Return the mean log probability of the rules of a pair's derivation given the other pairs.
-
-    Rules that no other pair uses count as the rarest.
+    """Return the mean log probability of a derivation's rules given the other pairs; rules of no other pair count as
+    rarest.
     """
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new / max(total, 1.0)
@@ -535,10 +534,7 @@ def score_pairs(
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from index `begin`, writing links from index `links`.
-
-    Returns (pair, links): the pair whose seats lack room, or the number of pairs.
-    """
+    """Score pairs from `begin`, writing links from `links`. Returns (pair without room or their number, links)."""
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]

@@ -141,10 +141,7 @@ def _compose_inside(v, head, at):
 
 @njit_inline
 def _lay_out_options(v, head, at):
-    """Summarize the derivation under each edge of v, which prefetches the table rows of all new rules.
-
-    Returns the edge to which the summaries above v belong.
-    """
+    """Summarize v's derivation under each edge, prefetching table rows. Returns the edge of the summaries above v."""
     pair, work = at.pair, at.work
     present = np.int64(pair.edge[v])
     summed_up = present

@@ -146,10 +146,7 @@ def power_of_two(least: int) -> int:
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """Return a workspace for the pairs of a batch.
-
-    `overlay_rules` bounds the count changes of a block, `logged_rules` the count changes of a round.
-    """
+    """Return a workspace for a batch, for `overlay_rules` count changes of a block and `logged_rules` of a round."""
     overlay = power_of_two(2 * overlay_rules + 2)
     nodes, options = batch.most_nodes, max(2, batch.most_options)
     return Workspace(

@@ -144,10 +144,8 @@ class SiteRules:
 
 
 class TypeInfo(NamedTuple):
-    """Statistics of a step.
-
-    Pivots that were sites, moves of at least two sites, changed cuts, draws rejected because they would change the
-    move's sites.
+    """Statistics: pivots at sites, moves of at least two sites, changed cuts, draws rejected as they would change the
+    sites.
     """
 
     pivots: int

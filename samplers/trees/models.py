@@ -111,10 +111,7 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
 
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
-    """Return the processes of labels with parameters α_c and β_c, both float64[L].
-
-    Raises `ValueError` if a parameter is out of range.
-    """
+    """Return the processes of labels with parameters α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
     if not (strength > 0).all() or not ((expansion_probability > 0) & (expansion_probability < 1)).all():
         raise ValueError("strengths must be > 0, and expansion probabilities must be between 0 and 1")
     labels = LabelProcesses(

@@ -365,10 +365,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, at):
-    """Sample the edge of v: P of each option's fragments times its density factor [CFGŠ14 eq. 6].
-
-    Returns False if a count fell below 0.
-    """
+    """Sample the edge of v by P times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = at.tree, at.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -475,9 +472,7 @@ def _add_decisions(v, at, tables, draws):
 
 @njit
 def draw_tables(count, strength, log_fresh, state):
-    """Sample the number of base draws (tables) among a fragment's uses; e^log_fresh = α P0. Returns (tables, stream
-    state).
-    """
+    """Sample the base draws (tables) among a fragment's uses; e^log_fresh = α P0. Returns (tables, stream state)."""
     fresh = math.exp(log_fresh)
     tables = 1
     for seated in range(1, count):

@@ -1,4 +1,4 @@
-"""Links that the aligner gives pairs, and the counts of these links."""
+"""Links and counts of the aligner."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -60,7 +60,7 @@ class Alignments(Leases):
     def align(
         self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
     ) -> None:
-        """Store alignments, links, changes of the counts, and new derivations with their rule deltas, or nothing.
+        """Store alignments, links, changes of the counts, and new derivations with their rule deltas, atomically.
 
         Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
         `PairChangedError` if another process has aligned a pair.
@@ -75,7 +75,7 @@ class Alignments(Leases):
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: SideNames) -> AlignerCounts:
-        """Return the counts of these names, within each lot, and of all jumps."""
+        """Return the counts of these names, for each set of names separately, and of all jumps."""
         with self._reading() as connection:
             return aligner_counts(connection, names)
 
@@ -85,10 +85,10 @@ class Alignments(Leases):
         texts: Sequence[tuple[str, str]],
         before: TextAlignerCounts | None = None,
     ) -> TextAlignerCounts:
-        """Return the counts that aligning these texts needs, and human links of stored pairs with the same texts.
+        """Return the counts for aligning these texts, and human links of stored pairs with the same texts.
 
-        All are read from one state of the store. `before` is the previous result: if the store has not changed since,
-        its jumps are reused.
+        All are read from one state of the store. `before` is the previous result: its jumps are reused if the store is
+        unchanged.
         """
         with self._reading() as connection:
             [(position, *vocabulary, someone_says)] = read_rows(connection, _OF_STATE)
@@ -107,7 +107,7 @@ class Alignments(Leases):
             return int(connection.scalar(statement) or 0)
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
-        """Return pairs without an alignment that are not set aside, ordered by id."""
+        """Return pairs without an alignment, ordered by id, except pairs that are set aside."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, literal(0))
@@ -118,7 +118,7 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return the pairs that the aligner has sampled least often, except those being sampled or set aside."""
+        """Return the pairs that the aligner has sampled least often, without pairs being sampled or set aside."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
@@ -131,7 +131,7 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
-        """Return the links of those pairs that the aligner has links of, ordered by id."""
+        """Return the aligner's links of these pairs, ordered by id."""
         wanted, rows = sorted(ids), list[LinkRow]()
         with self._reading() as connection:
             for start in range(0, len(wanted), IDS_PER_QUERY):
@@ -145,9 +145,8 @@ class Alignments(Leases):
         return rows
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by id.
-
-        Pairs that are set aside are left out.
+        """Return sound pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by
+        id.
         """
         with self._reading() as connection:
             statement = (
@@ -169,7 +168,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
     """Store alignments, links and the changes of the counts.
 
     Raises `PairMissingError`, `PairChangedError` if the aligner has sampled a pair since it was read, and `CountError`
-    if a count would become negative.
+    for a negative count.
     """
     _set_alignments(transaction, change)
     _set_links(transaction, change)
@@ -181,7 +180,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Add to the aligner's counts; raises `CountError` if one would become negative."""
+    """Add to the aligner's counts. Raises `CountError` for a negative count."""
     for (table, keys, counts), staged, rows in (
         (_LEXICON, staged_lexicon, change.lexicon),
         (_WORDS, staged_word_counts, change.words),
@@ -289,7 +288,7 @@ def _add(
 
 _COUNTS_AT_ONCE = 50_000
 _FEW_PAIRS = 4_000
-"""Number of word pairs up to which they are looked up one by one instead of reading all rows of each source word."""
+"""Maximum number of word pairs that are looked up one by one. For more, all rows of each source word are read."""
 _OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _OF_WORDS = f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"
 
@@ -299,7 +298,7 @@ _AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", 
 
 @lru_cache
 def _count_statements(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
-    """Return the statements that find the counts of word pairs within each lot, and of words; cached."""
+    """Return the cached statements that find the counts of words, and of word pairs within each set of names."""
     pairs, words = [], []
     for lot in range(lots):
         sources, targets = among.format(f"sources_{lot}"), among.format(f"targets_{lot}")
@@ -325,7 +324,7 @@ def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
 
 
 def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
-    """Return the counts of these names, within each lot, and of all jumps, which are read unless given."""
+    """Return the counts of these names, for each set of names separately, and of all jumps, read unless given."""
     found = AlignerCounts([], [], read_rows(connection, _OF_JUMPS) if jumps is None else jumps)
     if names:
         (lexicon, of_words), given = _name_statements(connection.dialect.name, names)
@@ -345,7 +344,7 @@ def _name_statements(
     if dialect != SQLITE:
         return _count_statements(len(lots), _AMONG_ON_POSTGRES, "target"), given
     few = sum(len(sources) * len(targets) for sources, targets in lots) <= _FEW_PAIRS
-    # The + keeps SQLite from using the index for each source word with each target word.
+    # The + keeps SQLite from using the index for each combination of source and target word.
     return _count_statements(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
 
 

@@ -1,4 +1,4 @@
-"""Links that people fix or forbid: alignments follow them as long as they are stored."""
+"""Links that users fix or forbid: alignments follow them while they are stored."""
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -27,13 +27,13 @@ def _links_of_texts_statement(texts: int) -> TextClause:
 
 
 class HumanLinks(StoreAccess):
-    """Links of pairs that people fix or forbid."""
+    """Links of pairs that users fix or forbid."""
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
         """Replace the human links of a pair; returns whether the pair exists.
 
-        The process that writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError`
-        if the links do not fit the pair.
+        The process that writes the grammar re-aligns the pair, see `pending_corrections`. Raises `HumanLinksError` if
+        the links do not fit the pair.
         """
         with self._writing() as transaction:
             connection = transaction.connection
@@ -73,15 +73,12 @@ class HumanLinks(StoreAccess):
             return True
 
     def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:
-        """Return the human links of those pairs that have some, by id."""
+        """Return the human links by pair id, without pairs that have none."""
         with self._reading() as connection:
             return known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[LinkCorrection]:
-        """Return pairs whose alignment does not follow their human links yet, ordered by id.
-
-        Pairs that are set aside are left out.
-        """
+        """Return sound pairs whose alignment does not follow their human links yet, ordered by id."""
         with self._reading() as connection:
             rows = connection.execute(
                 select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
@@ -97,7 +94,7 @@ class HumanLinks(StoreAccess):
             return [LinkCorrection._make(row) for row in rows]
 
     def corrections_by_pair(self, ids: Collection[int]) -> list[LinkCorrection]:
-        """Return those of the pairs that have human links, or had them until now, ordered by id."""
+        """Return the corrections of pairs that have human links, or had them until now, ordered by id."""
         with self._reading() as connection:
             if not ids:
                 return []
@@ -119,7 +116,7 @@ class HumanLinks(StoreAccess):
 
 
 def known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    """Return the human links of those pairs that have some, by id."""
+    """Return the human links by pair id, without pairs that have none."""
     if not ids:
         return {}
     chosen = set(ids)

@@ -1,1 +1,1 @@
-"""Read-only access for people: connections, searches, figures, and SQL questions."""
+"""Read-only access for users: connections, searches, figures, and SQL queries."""

@@ -41,10 +41,10 @@ def described_relations() -> list[dict[str, Any]]:
 
 
 def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:
-    """Return the queries with words, rules and pairs of this store in place of the examples.
+    """Return the queries with the examples replaced by words, rules and pairs of this store.
 
     The word is characteristic of the texts, the rules are the most used ones that contain it. Examples without a
-    counterpart in the store stay.
+    counterpart in the store remain.
     """
     asked = transaction.statements
     transaction.statements = []
@@ -108,4 +108,4 @@ def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
 
 _FREQUENT, _TELLING, _RULES = 8, 12, 200
 _OF_TWO_SIDES = ("'house'", "'ne'", "[X%,2]")
-"""Examples in queries that only rules of two languages answer."""
+"""Examples in queries that need rules of two languages."""

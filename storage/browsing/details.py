@@ -31,7 +31,7 @@ class CompetingRule:
 
 
 def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow | None:
-    """Return the rule with these sides if it is stored, because of expected uses or a derivation."""
+    """Return the rule with these sides, or None if it is not stored."""
     found = transaction.records(
         """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
@@ -96,10 +96,7 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
 def likely_supporting_pairs(
     transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
 ) -> tuple[list[int], int]:
-    """Return ids of pairs whose texts contain the rule's words in order, among the next few thousand above an id.
-
-    Returns also the last id that was examined.
-    """
+    """Return pairs above an id whose texts contain the rule's words in order, and the last id that was examined."""
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
@@ -202,10 +199,7 @@ def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | No
 def count_uses(
     transaction: ReadTransaction, rules: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[float, int]]:
-    """Return the uses of each rule over all pairs: expected uses, and the count in current derivations.
-
-    Rules that are not stored are omitted.
-    """
+    """Return the uses of each stored rule over all pairs: expected uses, and the count in current derivations."""
     found = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = transaction.row(

@@ -42,7 +42,7 @@ def uncounted_share(transaction: ReadTransaction) -> float:
 def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last sweeps, oldest first: place in the schedule, resampled pairs, log-likelihood (natural).
 
-    At the beginning of a run it also returns the state before it.
+    At the beginning of a run, includes the state before the run.
     """
     return transaction.records(
         """SELECT id, stage, pairs, log_likelihood,

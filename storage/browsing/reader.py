@@ -1,8 +1,8 @@
 """Read-only access to one state of a store, with the statements that were used.
 
-The database itself refuses writes and ends slow statements. SQLite opens the file read-only and allows a statement to
-read tables and call functions, nothing else: no other file is attached, no pragma changes. On Postgres every
-transaction is read-only, and statements have a time limit.
+The database itself refuses writes and ends slow statements. SQLite opens the file read-only and may only read tables
+and call functions: no other file is attached, no pragma changes. On Postgres every transaction is read-only, and
+statements have a time limit.
 """
 
 import re
@@ -32,13 +32,13 @@ from hierogram.storage.database.untrusted_sql import MAX_SQLITE_VALUE_LENGTH, al
 from hierogram.storage.records import Settings
 
 _STEPS_PER_CHECK = 20_000
-"""Steps of SQLite's virtual machine between two checks of the time limit: well below a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time limit: less than a millisecond."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
 
 
 def make_reading_engine(url: URL) -> Engine:
-    """Return an engine for the store at the URL whose connections cannot write. Nothing is opened yet."""
+    """Return an engine for the store at the URL whose connections cannot write. Opens no connection."""
     if url.get_backend_name() == POSTGRES:
         engine = make_engine(url)
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

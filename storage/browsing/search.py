@@ -13,10 +13,7 @@ from hierogram.storage.pairs.vocabulary import KnownWord, fold, readings, spelli
 from hierogram.storage.records import RuleRow
 
 GAP = "_"
-"""Placeholder for one or more symbols, words or a nonterminal.
-
-A word of the same spelling is typed with a backslash.
-"""
+"""Placeholder for one or more symbols. A word of the same spelling is typed with a backslash."""
 
 MAX_WORDS = 20
 

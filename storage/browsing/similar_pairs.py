@@ -34,8 +34,7 @@ class SimilarPair:
 def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
     """Return a superset of the source sides that match a sentence, with the expected uses of their rules.
 
-    `words` are those of the sentence, None for unknown ones. Rules must be in use or have at least half an expected
-    use.
+    `words` are the sentence's words, None for unknown ones. Rules must be in use or have at least half an expected use.
     """
     # Other readers need no numpy.
     import numpy as np
@@ -61,7 +60,7 @@ def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: i
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
-    # Not a condition on the side, since SQLite would search each block of the index for each side.
+    # Filter here instead of by side, since SQLite would search each block of the index for each side.
     rows = transaction.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
@@ -87,8 +86,7 @@ def find_similar_pairs(
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
     """Return pairs that contain most of the words on their source side, and dictionary entries.
 
-    Rare words count more, and each word is covered by some pairs. Of frequent words, only the newest pairs are
-    examined.
+    Rare words count more, and each word is covered by some pairs. Only the newest pairs of frequent words are examined.
     """
     ids = _most_similar(transaction, words, limit)
     if not ids:

@@ -1,7 +1,7 @@
-"""Answers to users' SQL, each in a read-only process with limits of time and size.
+"""Answers to users' SQL queries, each in a read-only process with limits of time and size.
 
-A statement's memory and processor time belong to a child process (`storage.worker_process`), which has limits
-of both, answers one question, and is killed at its deadline. The answer is counted as it arrives and stored in a file.
+A child process (`storage.worker_process`) with limits of memory and processor time runs one statement, and is killed at
+its deadline. The result is counted as it arrives and stored in a file.
 """
 
 import json
@@ -23,9 +23,9 @@ from hierogram.storage.exceptions import QueryError, StoreUnavailableError, Stor
 from hierogram.storage.worker_process import WorkerProcess
 
 MAX_QUERY_LENGTH = 10_000
-"""Maximum length of a question in characters."""
+"""Maximum length of a query in characters."""
 MAX_BYTES = 16 << 20
-"""Maximum size of an answer in bytes; the rest is cut."""
+"""Maximum size of a result in bytes; the rest is cut."""
 MAX_CELLS = 50_000
 """Maximum number of values on a page."""
 OFF = (
@@ -36,14 +36,14 @@ WRONG = "SQL queries are disabled: sql_url in [http] must be the URL of a Postgr
 
 _START_SECONDS = 30.0
 _CONNECT_SECONDS = "10"
-"""Time limit for opening the database, in addition to the question's own limit."""
+"""Time limit in seconds for opening the database, in addition to the query's own limit."""
 _IN_MEMORY = 256 << 10
-"""Size in bytes up to which an answer stays in memory instead of a temporary file."""
+"""Size in bytes up to which a result stays in memory instead of a temporary file."""
 
 
 @dataclass(frozen=True)
 class SpooledResult:
-    """Answer: column names, whether there are more rows, and the number of values that were cut."""
+    """Result: column names, whether there are more rows, and the number of values that were cut."""
 
     columns: list[str]
     more: bool
@@ -57,7 +57,7 @@ class SpooledResult:
 
     @cached_property
     def rows(self) -> list[list[untrusted_sql.Cell]]:
-        """Return all rows; for small answers."""
+        """Return all rows; for small results."""
         return [json.loads(line) for line in self.lines()]
 
     def close(self) -> None:
@@ -66,11 +66,11 @@ class SpooledResult:
 
 
 class SqlRunner:
-    """Answers questions in SQL about the store at a URL. May be used by several threads.
+    """Runner of SQL queries on the store at a URL. Thread-safe.
 
-    On Postgres each question has a connection of its own, under the role of `sql_url`, or with `own_role` under that of
-    the store's URL, for users who have its password anyway. Without a usable role every question is refused, and
-    `refusal` is the reason.
+    On Postgres each query has its own connection, under the role of `sql_url`, or with `own_role` under the role of the
+    store's URL, for users who have its password anyway. Without a usable role every query is refused, and `refusal` is
+    the reason.
     """
 
     def __init__(self, store: URL | str, sql_url: str | None = None, *, own_role: bool = False) -> None:
@@ -104,8 +104,8 @@ class SqlRunner:
     ) -> SpooledResult:
         """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
 
-        Raises `QueryError` if the database rejects the question or it needs too many resources, `SlowQueryError` if
-        it takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
+        Raises `QueryError` if the database rejects the query or it needs too many resources, `SlowQueryError` if it
+        takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
         """
         if self.refusal is not None:
             raise QueryError(self.refusal)
@@ -167,7 +167,7 @@ class SqlRunner:
             return SpooledResult(columns, more, cut, kept)
 
     def close(self) -> None:
-        """End the process that is waiting for a question."""
+        """End the process that waits for a query."""
         child = self._take()
         if child is not None:
             child.close()
@@ -179,11 +179,11 @@ class SqlRunner:
 
     def _child(self) -> WorkerProcess:
         driver = ("psycopg",) if self._file is None else ()
-        # The question has its own time limit, so silence is not limited.
+        # The query has its own time limit, so silence is not limited.
         return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))
 
     def _prepare(self) -> None:
-        """Start the process of the next question early: loading the Postgres driver takes a quarter of a second."""
+        """Start the process of the next query early: loading the Postgres driver takes a quarter of a second."""
         if self._file is not None:
             return
         with self._lock, suppress(StoreUnavailableError):

@@ -20,7 +20,7 @@ _PAIRS_PER_RENDERING = 500
 _MAX_COLLOCATES = 100
 _FIRST_WORDS = 2_000
 _COMMON_SHARE = 0.6
-"""Share of all tokens; the most frequent words that make it up are mostly function words [Luhn 1958]."""
+"""Share of all tokens that consists of the most frequent words, mostly function words [Luhn 1958]."""
 _WINDOWS, _PAIRS_PER_WINDOW, _PAIRS_PER_PASSAGE = 40, 50, 25
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
@@ -44,9 +44,9 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return how often the word occurs in stored pairs; None if never.
+    """Return the number of occurrences of the word in stored pairs, or None if it does not occur.
 
-    In a store of subword parts: the number of pairs, since the vocabulary contains parts.
+    In a store of subwords: the number of pairs, since the vocabulary contains subwords.
     """
     if transaction.settings().bpe_merges:
         held = _contains_word_sql(transaction, side)
@@ -72,7 +72,7 @@ def find_collocates(
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
             if word.startswith(PART_MARK):
-                # It does not begin a word of a store of subword parts.
+                # It does not begin a word of a store of subwords.
                 continue
             together[word] += rule.expected_uses
     chosen = dict(nlargest(_MAX_COLLOCATES, together.items(), key=itemgetter(1)))
@@ -148,7 +148,7 @@ def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
 
 
 def _words_sql(transaction: ReadTransaction, side: str) -> str:
-    """Return SQL for the words of a side of a pair `p`, with parts joined."""
+    """Return SQL for the words of a side of a pair `p`, with subwords joined."""
     settings = transaction.settings()
     column = side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE
     return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.bpe_merges else f"p.{column}"
@@ -177,8 +177,7 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
     """Return the newest pairs that contain the word, newest first.
 
-    Source sides of sentence pairs have a word index by blocks of pairs; otherwise the texts of the newest few thousand
-    pairs are read.
+    Source sides have a word index by blocks of pairs; otherwise reads the texts of the newest few thousand pairs.
     """
     ids = (
         _latest_by_index(transaction, token, limit)
@@ -262,15 +261,12 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 
 def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tuple[str, int]]:
-    """Return frequent words of a side, among the first that were stored.
-
-    Of some passages in a store of subword parts.
-    """
+    """Return frequent words of a side among the first that were stored, or of some passages in a store of subwords."""
     if transaction.settings().bpe_merges:
         place = 1 + (side == TARGET)
         counts = Counter(word for row in _passages(transaction) for word in row[place].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
-    # Not by side: without statistics Postgres takes a value for a rare one, and would read all words.
+    # Do not filter by side: without statistics Postgres assumes a rare value, and would read all words.
     rows = transaction.rows(
         """SELECT token, count
   FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
@@ -287,9 +283,9 @@ def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tu
 def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, list[tuple[str, int]]]:
     """Return words of each side that are characteristic of the texts, with their counts in some passages.
 
-    The most frequent words, three fifths of all tokens, are omitted [Luhn 1958]. Others are sorted by how much more
-    they cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages of
-    several pairs from all over the store. So no word list is needed.
+    Omits the most frequent words, three fifths of all tokens [Luhn 1958]. Sorts the others by how much more they
+    cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages of
+    several pairs across the store. So no word list is needed.
     """
     sides = find_notation(transaction.settings().grammar).pair_words
     rows = _passages(transaction)
@@ -314,7 +310,7 @@ def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, 
 
 
 def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:
-    """Return ids and texts of pairs in some passages from all over the store."""
+    """Return ids and texts of pairs in some passages across the store."""
     last = last_pair(transaction)
     step = max(_PAIRS_PER_WINDOW, -(-last // _WINDOWS))
     ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_PER_WINDOW)]

@@ -140,15 +140,12 @@ _LAST_IDS = {
 
 
 def table_problems(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-    """Return the problems between the tables of a readable database, one line each.
-
-    `report` receives all rules, one range of ids at a time.
-    """
+    """Return problems between the tables of a readable database; `report` receives all rules by range of ids."""
     return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, report)]
 
 
 def file_damage(connection: Connection) -> list[str]:
-    """Return the damage that SQLite finds in the store's file, one line each; nothing on Postgres."""
+    """Return the damage that SQLite finds in the store's file, one line each; empty on Postgres."""
     if connection.dialect.name != SQLITE:
         return []
     found: list[str] = []
@@ -206,8 +203,8 @@ def word_differences(
 ) -> tuple[list[tuple[int, str, int]], list[tuple[str, str, int]], list[tuple[int, str, str]]]:
     """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
 
-    Returns (id, name, correct count) of words with a wrong count, (side, token, count) of words missing from the
-    vocabulary in the order of first occurrence, source sides first, and (id, name, correct form) of words with a wrong
+    Returns (id, name, correct count) of words with a wrong count; (side, token, count) of words missing from the
+    vocabulary in the order of first occurrence, source sides first; and (id, name, correct form) of words with a wrong
     folded form.
     """
     wrong: list[tuple[int, str, int]] = []
@@ -289,10 +286,7 @@ class WrongIndexes(NamedTuple):
 
 
 def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
-    """Compare the word entries of rules, and the index of rules by key, with the rules.
-
-    The rules are read one range of ids at a time, which `report` receives.
-    """
+    """Compare the word entries of rules, and the index of rules by key, with the rules, which `report` receives."""
     last_noted, last_word = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
         for column, table in (("rule_id", "rule_words"), ("id", "vocabulary"))
@@ -305,7 +299,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
         word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(entries, number, run, width)
-        # An id that no rule has an entry of.
+        # An id without entries.
         unknown = 1 + max(last_word, word_of)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width
@@ -379,7 +373,7 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
 
 
 def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
-    """Compare the vocabulary with the pairs, and the indexes of rules and pairs with these."""
+    """Compare the vocabulary with the pairs, and the indexes of rules and pairs with their rows."""
     miscounted, missing, unfolded = word_differences(connection)
     yield from _problem_line(
         "words whose count differs from their occurrences in the pairs", [name for _, name, _ in miscounted]

@@ -1,4 +1,4 @@
-"""Repair of a store: recompute everything that follows from pairs, derivations and links."""
+"""Repair of a store: recompute all data that follow from pairs, derivations and links."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -57,7 +57,7 @@ _NOTED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
 )
-"""Ids in other tables of rows that may not exist any more."""
+"""Ids in other tables of rows that may no longer exist."""
 
 _TOTALS = (
     """UPDATE corpora SET pairs = f.number
@@ -80,19 +80,19 @@ _TOTALS = (
 
 
 class Repair:
-    """Repair within one transaction, from `Store.repairing`. Call the methods in the order given here."""
+    """Repair within one transaction, from `Store.repairing`. Call the methods in order."""
 
     def __init__(self, transaction: WriteTransaction) -> None:
         self._writing = transaction
         self._connection = transaction.connection
         self._before = asdict(transaction.state)
         self._left_out = read_left_out(transaction.connection)
-        # Rows known from earlier transactions may not exist any more.
+        # Cached rows may no longer exist.
         for words in transaction.seen_words.values():
             words.clear()
 
     def put_back(self) -> int:
-        """Forget the pairs that were set aside as damaged; return their number."""
+        """Return pairs that were set aside as damaged to sampling; returns their number."""
         return put_all_back(self._writing)
 
     def repair_states(self) -> tuple[list[int], int, int]:
@@ -101,7 +101,7 @@ class Repair:
         Returns the pairs that start again, the number of pairs with a derivation that were marked as waiting, and the
         number of missing or superfluous rows of `pair_positions` and of scores.
         """
-        # Do not assign ids again that other tables mention.
+        # Do not reuse ids that other tables mention.
         state = self._writing.state
         noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
         for name, number in (*largest_ids(self._connection).items(), *noted):
@@ -112,7 +112,7 @@ class Repair:
         return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
 
     def restart(self, pair_ids: Sequence[int]) -> None:
-        """Delete the derivations and samples of the pairs; they wait to be sampled or aligned."""
+        """Delete the derivations and samples of the pairs, which are then sampled or aligned again."""
         if not pair_ids:
             return
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
@@ -127,7 +127,7 @@ class Repair:
         )
 
     def align_again(self, pair_ids: Sequence[int]) -> None:
-        """Delete the alignments, links and derivations of the pairs: they wait to be aligned."""
+        """Delete the alignments, links and derivations of the pairs, which are then aligned again."""
         if not pair_ids:
             return
         self.restart(pair_ids)
@@ -142,10 +142,7 @@ class Repair:
         )
 
     def link_again(self, pair_ids: Sequence[int]) -> list[int]:
-        """Delete the aligner's links of the pairs; those that have their alignment from these wait to be aligned.
-
-        The others train the aligner again. Returns the pairs that wait.
-        """
+        """Delete the aligner's links of the pairs. Returns the pairs aligned by them, which are aligned again."""
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
         aligned = text(
@@ -164,7 +161,7 @@ class Repair:
         missing: NDArray[np.int64],
         gone: NDArray[np.int64],
     ) -> None:
-        """Replace the rules by a recount, `counted`; raises `KeyCollisionError` if two of them have the same key.
+        """Replace the rules by a recount, `counted`. Raises `KeyCollisionError` if two of them have the same key.
 
         `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
         `counted`; `missing` int64[k] are rows of rules that are not stored; `gone` int64[l] are ids of unused rules.

@@ -1,7 +1,7 @@
 """Rows spilled to a temporary file and read back in parts, so that any number can be compared.
 
-Rows that must be compared have the same slice: a number below `SLICES` derived from their key, text or
-id. A part is a range of slices. Memory holds one part, and 4 kB per added lot.
+Rows that must be compared have the same slice: a number below `SLICES` derived from their key, text or id. A part is a
+range of slices. Memory holds one part, and 4 kB per added batch.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ Rows = NDArray[Any]
 
 
 class _Chunk(NamedTuple):
-    """Lot of rows: offset in the file, and the first row and text byte of each slice."""
+    """Batch of rows: offset in the file, and the first row and text byte of each slice."""
 
     start: int
     rows: NDArray[np.uint32]
@@ -32,7 +32,7 @@ class _Chunk(NamedTuple):
 
 @contextmanager
 def open_spill(kind: np.dtype[Any], texts: int = 0) -> Iterator["Spill"]:
-    """Open temporary rows of one kind with a number of texts each. They are deleted at the end."""
+    """Open temporary rows of one kind with a number of texts each, deleted at the end."""
     with tempfile.TemporaryFile(prefix="hierogram-") as file:
         yield Spill(file, kind, texts)
 

@@ -19,8 +19,8 @@ _PAGES_PER_STEP = 4_096
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
     """Copy the state that the connection's transaction sees to a file, atomically; returns its size in bytes.
 
-    SQLite's online backup restarts whenever another connection writes. It does not restart here, because the
-    transaction holds one state of the store until it ends.
+    SQLite's online backup restarts when another connection writes, but not here, because the transaction holds one
+    state.
     """
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):

@@ -1,7 +1,7 @@
 """Checkpoints: an SQLite store's log is synced after a commit, and copied into the database file.
 
-A background thread does both, so that no commit of the sampler waits for the disk or copies pages. A log is easily
-lost, since people move or delete it without the file, so no commit is in the log alone for long.
+A background thread does both, so that no commit of the sampler waits for the disk or copies pages. Users may move or
+delete a log without its file, so it must not hold commits for long.
 """
 
 import os
@@ -14,20 +14,20 @@ from threading import Lock, Thread, Timer
 from hierogram.storage.exceptions import StoreUnavailableError
 
 _ROWS = 60_000
-"""Changed rows between two copies: few enough that a commit rarely has to copy the log itself."""
+"""Changed rows between two copies: few enough that a commit rarely copies the log itself."""
 
 _FIRST_ROWS = 1_000
-"""Changed rows before the first copy; doubled for each later one, up to `_ROWS`."""
+"""Changed rows before the first copy, doubled for each later one, up to `_ROWS`."""
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
-"""A log that has grown by up to this size since the last copy is copied so soon after a commit."""
+"""Maximum growth of a log since the last copy for copying it soon after a commit."""
 
 _SECONDS = 30.0
 """Seconds after which any commit is copied."""
 
 _LOG_BYTES = 32 << 20
-"""Maximum growth of the log between two copies in bytes; it grows only while it cannot restart."""
+"""Maximum growth of the log between two copies in bytes; it grows while it cannot restart."""
 
 _COPIES = 8
 """Maximum number of consecutive copies while others commit."""
@@ -47,7 +47,7 @@ class Checkpoints:
     def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path
         self._check = check
-        """Raises `StoreUnavailableError` if the path is not the store's."""
+        """Callback that raises `StoreUnavailableError` if the path is not the store's."""
         self._copied = 0
         """Number of copies so far."""
         self._when = time.monotonic()
@@ -85,7 +85,7 @@ class Checkpoints:
         self._copy()
 
     def close(self) -> None:
-        """Wait until no work is due. Commits that are to be copied later are not waited for."""
+        """Wait until no work is due. Does not wait for copies that are due later."""
         with self._lock:
             thread, timer, self._timer = self._thread, self._timer, None
         if timer is not None:
@@ -97,7 +97,7 @@ class Checkpoints:
         if self._thread is not None and self._thread.is_alive():
             return
         thread = Thread(target=self._work, name="hierogram-checkpoint")
-        # If no thread can be started, the commit is valid; the next one tries again.
+        # If no thread can be started, the commit is still valid; the next one retries.
         with suppress(RuntimeError):
             thread.start()
             self._thread = thread
@@ -126,7 +126,7 @@ class Checkpoints:
                 if not (copy or sync):
                     self._thread = None
                     return
-            # A failure loses nothing: the next commit that syncs or copies reports it.
+            # A failure loses nothing: the next commit that syncs or copies raises the error.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
                 # Otherwise another file, or a new one, would be opened.
                 self._check()
@@ -136,8 +136,8 @@ class Checkpoints:
                     self._sync()
 
     def _copy(self) -> None:
-        # This syncs the log first. A log that was copied to its last page restarts with the next commit; one that
-        # never is, because there is a commit during each copy, grows until a commit copies it all.
+        # This syncs the log first. A log that was copied to its last page restarts with the next commit. If there is a
+        # commit during each copy, it grows until a commit copies it all.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             before = -1
             for _ in range(_COPIES):

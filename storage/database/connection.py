@@ -3,11 +3,11 @@
 A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): reported data survive a power
 failure. A writer that can repeat its work may skip that wait on SQLite (`durable`): the commit reaches the disk a
 moment later, after all commits before it. Every writer takes the store's one write lock (SQLite: BEGIN IMMEDIATE,
-Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all see each other's results.
+Postgres: the row of `store_state`), so that writers queue instead of failing half-way and see each other's results.
 
 On SQLite, all writers of a process share one connection. SQLite discards a connection's page cache when another
-connection has written, and new rules are inserted at random places of the indexes: a cache that stays valid keeps a
-commit into a large store about as fast as into a small one.
+connection has written, and new rules are inserted at random places of the indexes: with a valid cache, a commit into a
+large store is about as fast as into a small one.
 """
 
 import os
@@ -59,13 +59,13 @@ _READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = LOCK_SECONDS
 
 _OLDEST_SQLITE = (3, 35)
-"""The first version with UPDATE … FROM."""
+"""First SQLite version with UPDATE … FROM."""
 
 _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
     "synchronous=FULL",
     "foreign_keys=ON",
-    # 128 MB of pages, which a commit copies into the file unless `checkpoints` has done so.
+    # 128 MB of pages, which a commit copies into the file unless `checkpoints` did so.
     "wal_autocheckpoint=32768",
     # Size to which a log is truncated when it restarts.
     "journal_size_limit=67108864",
@@ -73,7 +73,7 @@ _SQLITE_PRAGMAS = (
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 256
 _READERS_MB = 128
-"""Cache of all readers together; there may be fifteen, each with up to `_READING_CACHE_MB`."""
+"""Total cache of all readers in megabytes; there may be fifteen, each with up to `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
@@ -143,8 +143,8 @@ class _OpenFiles:
     """Identity of the database file and log that an engine has open.
 
     SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
-    transaction checks, before it begins and before and after it commits, that device and inode of both are those of the
-    first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open: the
+    transaction checks, before it begins and before and after it commits, that device and inode of both equal those of
+    the first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open: the
     connection copies them into the database file at once, in case the process is killed.
     """
 
@@ -171,7 +171,7 @@ class _OpenFiles:
             self._open -= 1
 
     def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` if the files are not those that are open.
+        """Raise `StoreUnavailableError` if the files are not the open ones.
 
         If the log was deleted, `connection`, which is in no transaction, copies it into the file.
         """
@@ -197,10 +197,9 @@ class _OpenFiles:
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
-        """Copy the log that is still open into the file; return whether all of it was copied.
+        """Copy the log that is still open into the file; returns whether all of it was copied.
 
-        Nothing is copied if another process may have written the file since: it would have put something into another
-        log, or made another index of the log.
+        Copies nothing if another process may have written the file since, with another log or index of the log.
         """
         if log_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
             return False
@@ -225,7 +224,7 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 class _ReadOnlyConnection(sqlite3.Connection):
-    """Connection to a file that is opened read-only; `seen` is what an immutable file looked like."""
+    """Connection to a file that is opened read-only; `seen` is the state of an immutable file."""
 
     seen: tuple[int, int, int] | None = None
 
@@ -236,9 +235,9 @@ def _file_stat(file: str) -> tuple[int, int, int]:
 
 
 def make_read_only_engine(url: URL) -> Engine:
-    """Return an engine for an SQLite store whose connections cannot write. Nothing is opened yet.
+    """Return an engine for an SQLite store whose connections cannot write. Opens no connection.
 
-    A connection to an immutable file is replaced as soon as another process has written the file, or may write it.
+    A connection to an immutable file is replaced when another process has written the file, or may write it.
     """
     file = str(sqlite_file(url))
 
@@ -270,7 +269,7 @@ def _is_read_only(file: Path) -> bool:
 
 
 def is_read_only(engine: Engine) -> bool:
-    """Return whether nothing can be written through an engine."""
+    """Return whether an engine cannot write."""
     return bool(engine.get_execution_options().get(_READ_ONLY, False))
 
 
@@ -416,11 +415,11 @@ def _explain_wait(url: URL, who: str) -> str:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """Open a connection all of whose reads see the state of the first read."""
+    """Open a connection whose reads all see the state of the first read."""
     with convert_errors(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        # Roll back in the end: a damaged file can be read in part, but not committed to.
+        # Always roll back: a damaged file can be read in part, but not committed to.
         transaction = connection.begin()
         try:
             yield connection
@@ -430,7 +429,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """Open a connection as `reading` does, but for the state of now, even if the first read is much later."""
+    """Open a connection like `reading`, but for the current state, even if the first read is later."""
     with reading(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
         yield connection
@@ -441,7 +440,7 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     """Open a connection in a write transaction: committed at the end, rolled back by any exception.
 
     Without `durable`, the commit may skip waiting for the disk on SQLite, whose machine fails together with this
-    process. A Postgres server can fail alone, and data that this process considers stored would be lost.
+    process. A Postgres server can fail alone, and would lose data that this process considers stored.
     """
     if is_read_only(engine):
         raise StoreUnavailableError(f"{hide_password(engine.url)}: {_CANNOT_WRITE}")

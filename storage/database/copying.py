@@ -1,7 +1,7 @@
 """Columns to and from Postgres, a dozen times as fast as row by row.
 
-Columns are sent as rows of a binary COPY. They are read as arrays of many rows, at a quarter of COPY's cost, since the
-driver would receive every row separately.
+Columns are sent as rows of a binary COPY. They are read as arrays of many rows, four times as fast as COPY, since the
+driver receives rows of a COPY one by one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ def binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def array_elements(array: bytes | None, kind: str) -> NDArray[Any]:
-    """Return the elements of a binary array of a kind such as `i8`; none for NULL."""
+    """Return the elements of a binary array of a kind such as `i8`; empty for NULL."""
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">{kind}")])

@@ -35,7 +35,7 @@ class Leases(StoreAccess):
     def take_lease(self, command: str, seconds: float) -> None:
         """Take the lease for this store object; no other process may commit derivations until it expires.
 
-        `command` names the holder for others. Raises `StoreHeldError` if another process holds the lease.
+        `command` describes the holder to users. Raises `StoreHeldError` if another process holds the lease.
         """
         with self._writing() as transaction:
             held = _live_lease(transaction.connection)
@@ -46,7 +46,7 @@ class Leases(StoreAccess):
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
-        """Extend the lease to `seconds` from now; raises `LeaseLostError` if it was lost."""
+        """Extend the lease to `seconds` from now. Raises `LeaseLostError` if it was lost."""
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:
@@ -102,7 +102,7 @@ class Leases(StoreAccess):
 
     @contextmanager
     def _committing(self, *, durable: bool = True) -> Iterator[WriteTransaction]:
-        """Open a transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
+        """Open a transaction that writes the grammar. Raises `StoreHeldError` and `LeaseLostError`."""
         with self._writing(durable=durable) as transaction:
             lease = _stored_lease(transaction.connection)
             if self._lease is not None:
@@ -122,7 +122,7 @@ def check_token(connection: Connection, token: str) -> None:
 
 
 def _drop_worker_tables(connection: Connection, token: str = "") -> None:
-    """Drop the workers' tables of a lease that has ended; of all leases without a token."""
+    """Drop the workers' tables of a lease that has ended; without a token, of all leases."""
     if connection.dialect.name == POSTGRES:
         found = connection.execute(
             text(
@@ -145,7 +145,7 @@ def _machine() -> str:
 
 
 def _start_ticks(pid: int) -> str | None:
-    """Return the process's start time in kernel ticks, since ids are reused; None if there is no such process."""
+    """Return the process's start time in kernel ticks, since ids are reused; None if the process does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

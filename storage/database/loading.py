@@ -84,9 +84,9 @@ staged_scores = _staged("staged_scores", **{column.name: column.type for column 
 
 
 class Loader:
-    """Loads many rows into tables, on one connection within its transaction.
+    """Loader of many rows into tables, on one connection within its transaction.
 
-    On SQLite with multi-row statements, during which other threads of the process run.
+    On SQLite uses multi-row statements, during which other threads of the process run.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -97,8 +97,7 @@ class Loader:
         """Add rows with values in the order of `columns`."""
         most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         together = min(_ROWS_PER_STATEMENT, most)
-        # OR FAIL does not undo a partial statement, since the transaction ends anyway, so SQLite keeps no copies of
-        # pages.
+        # OR FAIL does not undo a partial statement, so SQLite keeps no copies of pages. The transaction ends anyway.
         insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
         marks = f"({', '.join('?' * len(columns))})"
         several = f"{insert}{', '.join([marks] * together)}"
@@ -177,17 +176,14 @@ class PostgresLoader(Loader):
 
 
 def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
-    """Return the result columns of a statement; none if there are no rows."""
+    """Return the result columns of a statement; empty if there are no rows."""
     return list(zip(*read_rows(connection, statement), strict=True))
 
 
 def read_rows(
     connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return the result rows of a statement with these parameters.
-
-    The text is compiled once, since compiling takes longer than finding a few rows.
-    """
+    """Return the result rows of a statement with these parameters; its compiled form is cached."""
     if isinstance(statement, TextClause):
         made, places = _compiled(statement, connection.dialect)
         values = dict(given or {})

@@ -31,9 +31,9 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> str:
-    """Return the revision of the store's schema if it is this version's.
+    """Return the revision of the store's schema if this version supports it.
 
-    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` if a newer version made the store.
+    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the store.
     """
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
@@ -87,7 +87,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 def upgrade(url: str) -> tuple[str, str]:
     """Upgrade the store at the URL to this version's schema; returns the revisions before and after.
 
-    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, and `StoreError` as `check_schema`.
+    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, and `StoreError` like `check_schema`.
     """
     engine = make_engine(parse_url(url))
     try:

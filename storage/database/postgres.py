@@ -1,7 +1,7 @@
 """Connection parameters of a Postgres URL, and the settings of each transaction.
 
-libpq's parameters are passed on. The settings in `options` are repeated in every transaction, because a connection
-pooler such as PgBouncer may ignore them, and may run each transaction of a client on another connection.
+libpq's parameters are passed on. Each transaction repeats the settings in `options`, because a connection pooler such
+as PgBouncer may ignore them, and may run each transaction of a client on another connection.
 """
 
 import re
@@ -14,12 +14,12 @@ from hierogram.storage.exceptions import StoreUrlError
 
 CONNECT_SECONDS = 30
 LOCK_SECONDS = 300
-"""How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
+"""Seconds that a writer waits for earlier writers; a commit of millions of rules takes minutes."""
 
 PREPARE = "prepare_threshold"
 """URL parameter: executions of a statement before it is prepared.
 
-0, the default, turns prepared statements off: poolers that share connections between transactions lose them, and no
+0, the default, disables prepared statements: poolers that share connections between transactions lose them, and no
 command was measurably faster with them.
 """
 
@@ -58,7 +58,7 @@ def check_parameters(url: URL) -> None:
             )
         if name in _RESERVED:
             raise StoreUrlError(f"URL of the store: {name} {_RESERVED[name]}")
-        # Several hosts may be given one by one.
+        # Several hosts may be listed separately.
         if not isinstance(value, str) and name not in ("host", "port"):
             raise StoreUrlError(f"parameter {name!r} is repeated {len(value)} times in the URL of the store")
     prepare = str(url.query.get(PREPARE, "0"))
@@ -71,10 +71,7 @@ def check_parameters(url: URL) -> None:
 
 
 def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
-    """Return the arguments of `psycopg.connect` for a URL that `check_parameters` accepts.
-
-    The URL's parameters replace the `defaults`.
-    """
+    """Return the arguments of `psycopg.connect` for a valid URL, whose parameters replace the `defaults`."""
     given = dict(url.get_dialect()().create_connect_args(url)[1])
     arguments = _DEFAULTS | defaults | given
     prepare = str(arguments.pop(PREPARE, "0")).lower()
@@ -98,7 +95,7 @@ def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
 def local_settings(settings: Mapping[str, str]) -> str:
     """Return statements that change settings until the end of a transaction.
 
-    Not a call of `set_config`, which the role of `sql_url` may not execute.
+    Does not call `set_config`, which the role of `sql_url` may not execute.
     """
     return "; ".join(f"SET LOCAL {name} TO {_value(name, value)}" for name, value in settings.items())
 
@@ -106,7 +103,7 @@ def local_settings(settings: Mapping[str, str]) -> str:
 def _value(name: str, value: str) -> str:
     if name != "search_path":
         return "'" + value.replace("'", "''") + "'"
-    # A list: one quoted text would be the name of one schema.
+    # A list, since a quoted text would name a single schema.
     names = (quoted or '"' + bare.lower() + '"' for quoted, bare in _SCHEMA.findall(value))
     return ", ".join(names) or "''"
 

@@ -22,7 +22,7 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 
 
 def read_settings(connection: Connection) -> Settings:
-    """Return the settings; raises `StoreError` if a row is missing, unknown or of the wrong type."""
+    """Return the settings. Raises `StoreError` if a row is missing, unknown or of the wrong type."""
     stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
     return Settings(**{name: _value(stored, name, kind) for name, kind in _KINDS.items()})
 
@@ -54,6 +54,6 @@ def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
 
 
 def read_notation(connection: Connection) -> Notation:
-    """Return the store's kind of grammar; raises `UnknownKindError` if this version does not have it."""
+    """Return the store's kind of grammar. Raises `UnknownKindError` if this version does not support it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
     return find_notation(_value(stored, "grammar", str))

@@ -59,7 +59,7 @@ _STATE = select(*(column for column in store_state.columns if column.name != "id
 
 
 def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
-    """Return the position and totals; with `lock`, other writers wait until this transaction ends."""
+    """Return the position and totals. With `lock`, other writers wait until this transaction ends."""
     row = connection.execute(_STATE.with_for_update() if lock else _STATE).one()
     return StoreState(*row)
 

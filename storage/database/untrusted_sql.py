@@ -1,7 +1,7 @@
-"""Answer to one untrusted question, computed in a child process for `browsing.sql_runner`.
+"""Result of one untrusted SQL query, computed in a child process for `browsing.sql_runner`.
 
-The module imports little, so that the child starts fast. Before it runs the question, it limits its processor time and
-the sizes and numbers of its files, in addition to its memory limit.
+The module imports little, so that the child starts fast. Before it runs the query, it limits its processor time and the
+sizes and numbers of its files, in addition to its memory limit.
 """
 
 import json
@@ -21,7 +21,7 @@ from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 MAX_VALUE_LENGTH = 10_000
 """Maximum number of characters of a value; a longer one is cut and ends with an ellipsis."""
 MEMORY_MB = 320
-"""Memory limit of a question's process, including its interpreter."""
+"""Memory limit of a query's process, including its interpreter."""
 MAX_SQLITE_VALUE_LENGTH = 8 << 20
 """Maximum size of an SQLite value in bytes."""
 
@@ -30,8 +30,10 @@ FORBIDDEN_FUNCTIONS = (
     "|pg_(create|copy|drop)_.*replication_slot|pg_sync_replication_slots|pg_replication_.*|pg_logical_.*"
     "|lo_.*|loread|lowrite|pg_read_.*|pg_ls_.*|pg_stat_file)$"
 )
-"""Pattern of Postgres functions that do more than compute: locks, other sessions, settings, slots,
-large objects, files. The role for questions must not execute them; docs/pages.md has the SQL.
+"""Pattern of Postgres functions that do more than compute: locks, other sessions, settings, slots, large objects,
+files.
+
+The role for queries must not execute them; docs/pages.md has the SQL.
 """
 
 Cell = str | int | float | bool | None
@@ -47,7 +49,7 @@ _FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MAX_DIGITS = 4_000
-"""Maximum number of digits of a number; Python does not convert longer ones to text."""
+"""Maximum number of digits of a number, since Python does not convert longer ones to text."""
 _PIECE = 1 << 16
 """Approximate number of bytes of rows per message."""
 
@@ -66,26 +68,26 @@ SELECT rolsuper,
 
 
 def time_limit_error(seconds: float) -> SlowQueryError:
-    """Return the error of an answer that exceeds its time limit."""
+    """Return the error of a query that exceeds its time limit."""
     return SlowQueryError(f"the query was canceled after {seconds:g} s: select less")
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
     """Authorize an SQLite action: reading tables and calling functions."""
-    # A pragma that is only read names its table in the second argument and changes nothing.
+    # A pragma that only reads names its table in the second argument.
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 IMMUTABLE = "immutable=1"
-"""Has SQLite read a file without locks and without a log beside it, which it could not make in a read-only folder."""
+"""URI parameter: SQLite reads the file without locks and log, which it could not create in a read-only folder."""
 
 
 def sqlite_address(file: str) -> str:
-    """Return the URI by which SQLite opens a file read-only, as immutable if its folder is and nobody writes it."""
+    """Return the URI by which SQLite opens a file read-only: as immutable in a read-only folder without a writer."""
     address = f"file:{quote(os.path.abspath(file))}?mode=ro"
     folder = os.path.dirname(os.path.abspath(file))
-    # A log, or the index of one, is there as long as a process has the store open that may write it.
+    # The log and its index exist while a process that may write has the store open.
     used = any(os.path.exists(f"{file}{suffix}") for suffix in ("-wal", "-shm"))
     return address if used or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
 
@@ -101,12 +103,12 @@ def run_query(
     most_cells: int,
     own_role: bool = False,
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
-    """Yield the result of one statement: an empty list when the database is open, the column names, blocks of rows as
-    lines of JSON, and at the end whether there are more rows and the number of values that were cut.
+    """Yield the result of one statement.
 
-    `file` is an SQLite file, or None for Postgres: then `connect` are the arguments of `psycopg.connect`, and
-    `settings` are statements that change settings. With `own_role` the role may do more than compute. Raises
-    `QueryError` and `SlowQueryError`.
+    First an empty list when the database is open, then the column names, blocks of rows as lines of JSON, and last
+    whether there are more rows and the number of values that were cut. `file` is an SQLite file, or None for Postgres:
+    then `connect` are the arguments of `psycopg.connect`, and `settings` are statements that change settings. With
+    `own_role` the role may do more than compute. Raises `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
@@ -137,7 +139,7 @@ def run_query(
     except MemoryError as error:
         raise QueryError(f"the query exceeds {MEMORY_MB} MB of memory: select less") from error
     except Exception as error:
-        # Driver errors about a question are for the user who asked it.
+        # Driver errors about a query are for the user who wrote it.
         raise (
             time_limit_error(seconds) if getattr(error, "sqlstate", None) == "57014" else _convert_error(error)
         ) from error
@@ -148,7 +150,7 @@ def _limit_process(seconds: float) -> None:
     set_resource_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
     set_resource_limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
     set_resource_limit(resource.RLIMIT_NOFILE, _FILES)
-    # Questions have a lower priority than sampling.
+    # Queries have a lower priority than sampling.
     with suppress(OSError):
         os.nice(_NICENESS)
 
@@ -173,10 +175,7 @@ def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
 def _query_postgres(
     connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
-    """Yield the same as `_query_sqlite`, read through a cursor, which can only be declared for one SELECT.
-
-    The server cuts long values.
-    """
+    """Yield like `_query_sqlite`, through a cursor, which takes only one SELECT. The server cuts long values."""
     import psycopg
 
     milliseconds = max(1, round(seconds * 1000))
@@ -185,7 +184,7 @@ def _query_postgres(
     connection.read_only = True
     statement = statement.replace("%", "%%")
     with connection.cursor() as cursor:
-        # The second setting ends the statement if this process is gone.
+        # The second setting ends the statement if this process has ended.
         timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
         cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
         superuser, functions = cursor.execute(_ROLE, (FORBIDDEN_FUNCTIONS,)).fetchone() or (True, None)
@@ -195,7 +194,7 @@ def _query_postgres(
                 f"SQL queries are disabled: the role of sql_url {may}: create it as described in docs/pages.md"
             )
         yield ()
-        # Binary results make psycopg use the extended protocol, which takes one statement and no more.
+        # Binary results make psycopg use the extended protocol, which takes only one statement.
         cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), binary=True)
         cursor.execute("FETCH 0 FROM asked")
         columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]

@@ -20,7 +20,7 @@ _values = attrgetter(*_FIELDS[:-1])
 
 DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
 _KEPT = 1_000
-"""Number of events behind the last one after which finished deliveries of a webhook are deleted."""
+"""Number of events after which finished deliveries of a webhook are deleted."""
 _AT_ONCE = 100
 _DUE = 20
 
@@ -34,12 +34,12 @@ class Events(StoreAccess):
             return read(connection, after, limit, kinds)
 
     def record_event(self, event: NewEvent) -> None:
-        """Append an event that no other change of the store causes."""
+        """Append an event without another change of the store."""
         with self._writing() as transaction:
             append(transaction, [event])
 
     def set_event_limit(self, number: int) -> None:
-        """Keep the last `number` events from now on; older ones are deleted."""
+        """Keep the last `number` events from now on, and delete older ones."""
         with self._writing() as transaction:
             last, _ = _state(transaction.connection)
             transaction.connection.execute(update(event_state).values(max_events=number))
@@ -87,7 +87,7 @@ class Events(StoreAccess):
     def due_deliveries(self, webhook: Webhook, moment: float, longest_pause: float) -> list[Delivery]:
         """Return the deliveries that are due for a webhook at a time (seconds since 1970).
 
-        An attempt that would be later than after the longest pause is due too: the clock was ahead when it was noted.
+        An attempt later than the longest pause is also due: the clock was ahead when it was recorded.
         """
         with self._reading() as connection:
             table = webhook_deliveries.c
@@ -101,7 +101,7 @@ class Events(StoreAccess):
             return [Delivery._make(row) for row in connection.execute(statement)]
 
     def record_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
-        """Record the result of an attempt: success without an `error`; otherwise the time to retry `again`, or None."""
+        """Record the result of an attempt: success without an `error`, otherwise the time `again` to retry, or None."""
         with self._writing() as transaction:
             table = webhook_deliveries
             state = DONE if error is None else FAILED if again is None else WAITING

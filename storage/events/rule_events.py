@@ -1,8 +1,8 @@
 """Events about frequent rules: changes by a transaction, reported at its end.
 
-A rule is reported when it becomes frequent, when it no longer is, and when its expected uses have
-changed since the last report by more than twice the error (as in the view `rule_changes`) and by a tenth. So
-reports add up: a slow change is reported step by step, and noise is not.
+A rule is reported when it becomes frequent, when it no longer is, and when its expected uses have changed since the
+last report by more than twice the error (as in the view `rule_changes`) and by a tenth. So reports add up: a slow
+change is reported step by step, and noise is not.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +18,13 @@ from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_
 from hierogram.storage.schema.tables import reported_rules
 
 ADDED_USES = 8
-"""Expected uses from which a rule is frequent."""
+"""Minimum expected uses of a frequent rule."""
 REMOVED_USES = 4
-"""Expected uses below which it no longer is.
-
-Lower than `ADDED_USES`, so that no rule changes back and forth with every sweep.
-"""
+"""Expected uses below which a rule is no longer frequent; lower, so that rules do not oscillate."""
 MIN_STANDARD_ERRORS = 2.0
 MIN_RELATIVE_CHANGE = 0.1
 MAX_EVENTS = 500
-"""Number of changed rules beyond which a transaction reports only the number."""
+"""Maximum number of rule events of a transaction; beyond it, one event reports the number."""
 
 Uses = NDArray[np.float64]
 
@@ -51,7 +48,7 @@ def is_watched(before: Uses, after: Uses) -> NDArray[np.bool_]:
 
 @dataclass(slots=True)
 class _Watch:
-    """Collects a transaction's changes of rules; called at its end."""
+    """Collector of a transaction's changes of rules, called at its end."""
 
     parts: list[ChangedUses] = field(default_factory=list)
 

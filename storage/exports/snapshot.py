@@ -141,7 +141,7 @@ class Snapshot:
     def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
         """Yield columns of all rules in use, followed by the count, or by expected uses in 1/`ONE_USE` if `expected`.
 
-        If `minimal` is also set, an eighth of the uses in minimal derivations is added to the expected uses.
+        With `minimal`, adds an eighth of the uses in minimal derivations to the expected uses.
         """
         used, number = _uses(expected, minimal)
         last = read_state(self._connection).last_rule_id
@@ -150,10 +150,7 @@ class Snapshot:
     def rules_beside(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str]], *, expected: bool, minimal: bool
     ) -> Iterator[Block]:
-        """Yield the blocks of `rule_blocks` for the rules that have one of the given `source` or `target` sides.
-
-        A column may be an SQL expression.
-        """
+        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, as SQL columns."""
         used, number = _uses(expected, minimal)
         postgres = self._connection.dialect.name == POSTGRES
         blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
@@ -285,10 +282,7 @@ class Snapshot:
         return file_damage(self._connection)
 
     def table_problems(self, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-        """Check the consistency of the tables of a readable database. Returns one line for each problem.
-
-        The check reads all rules in ranges of ids and passes each range to the callback `report`.
-        """
+        """Return problems between the tables of a readable database; `report` receives all rules by range of ids."""
         from hierogram.storage.checks.integrity import table_problems
 
         return table_problems(self._connection, report)

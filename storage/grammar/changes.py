@@ -1,8 +1,7 @@
 """Changes of rule counts: insert new rules, update counts, and delete rules without uses.
 
 The first commit of a day that changes a frequent rule also records the rule's uses at the start of the day in
-`rule_history`. Rare and unchanged rules are not recorded, so the cost of a commit depends on the commit, not on the
-store.
+`rule_history`. Rare and unchanged rules are not recorded, so the cost of a commit does not depend on the store's size.
 """
 
 from dataclasses import dataclass
@@ -102,26 +101,26 @@ class NamedChanges:
     texts: tuple[list[str], list[str]]
 
     def stored(self, transaction: WriteTransaction) -> StoredUses:
-        """See `ChangedRules`."""
+        """Implement `ChangedRules`."""
         return _stored(transaction, self)
 
     def sides(self, _writing: WriteTransaction, rows: Rows) -> tuple[list[str], list[str]]:
-        """See `ChangedRules`."""
+        """Implement `ChangedRules`."""
         chosen = rows.tolist()
         source, target = ([texts[row] for row in chosen] for texts in self.texts)
         return source, target
 
     def insert(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """See `ChangedRules`."""
+        """Implement `ChangedRules`."""
         insert_rules(transaction, self, rows, ids)
 
     def insert_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """See `ChangedRules`."""
+        """Implement `ChangedRules`."""
         words, found = index_words(transaction, self.sides(transaction, rows), ids)
         transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
 
     def stage_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """See `ChangedRules`."""
+        """Implement `ChangedRules`."""
         transaction.loader.stage_columns(
             staged_rule_words, index_words(transaction, self.sides(transaction, rows), ids)
         )
@@ -317,8 +316,8 @@ def _remember(
 ) -> None:
     """Record the uses of rules at the start of the day in `rule_history`, if not recorded yet.
 
-    A rule that is new today starts with 0. A rule that reaches `REMEMBERED_USES` today is recorded with its uses before
-    this commit.
+    A rule that is new today starts with 0. A rule that reaches `REMEMBERED_USES` today is recorded with its earlier
+    uses.
     """
     if not len(ids):
         return

@@ -51,10 +51,10 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
 
 
 def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, burned_in: int) -> None:
-    """Write the derivations and progress of distinct pairs.
+    """Write the derivations and progress of distinct pairs. Raises `PairMissingError` and `PairChangedError`.
 
     `progress` is a table with the columns of `staged_progress`, `pairs` the number of its rows, `burned_in` the number
-    of pairs that have burned in. Raises `PairMissingError` and `PairChangedError`.
+    of pairs that have burned in.
     """
     connection, totals, given = transaction.connection, transaction.state, progress.c
     before = connection.execute(

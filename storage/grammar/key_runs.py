@@ -21,7 +21,7 @@ from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import rule_key_runs
 
 _RATIO = 4
-"""A run is merged with the younger runs unless it is at least this many times as large."""
+"""A run is merged with the younger runs unless it is at least this factor larger."""
 
 _MAX_RUN = 16_000_000
 """Maximum entries of a run. A larger run would approach the databases' size limit of a value."""

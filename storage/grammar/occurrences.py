@@ -24,10 +24,7 @@ class OccurrenceIndex(StoreAccess):
     """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """Return the store position, and pairs with id > `after_id` whose current derivation is not indexed.
-
-        Pairs that are set aside are left out.
-        """
+        """Return the store position, and sound pairs with id > `after_id` whose current derivation is not indexed."""
         with self._reading() as connection:
             position = read_state(connection).position
             known = select(indexed_pairs.c.pair_id).where(

@@ -40,8 +40,8 @@ def hash_anchors(
 ) -> NDArray[np.int64]:
     """Return the anchors, from -2²⁸ to -1, of pairs of word ids.
 
-    The first word precedes the second at the given distance in words; `_FAR` stands for an unknown distance or one
-    above `_FARTHEST`. Anchors may collide, so matches must be verified.
+    The first word precedes the second at the given distance in words; `_FAR` is an unknown distance or one above
+    `_FARTHEST`. Anchors may collide, so matches must be verified.
     """
     one, other, last = _MIXERS
     mixed = (first.astype(np.uint64) * one + distances.astype(np.uint64)) * other + second.astype(np.uint64) * one
@@ -90,10 +90,7 @@ class RuleWords:
         return ids
 
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the distinct words and the anchor of each rule, packed and sorted.
-
-        `sides` are the rules' texts by name of the side.
-        """
+        """Return the distinct words and the anchor of each rule, packed and sorted; `sides` are texts by side name."""
         found = [np.zeros(0, np.int64)]
         for place, known in self._places:
             texts = sides[place.side]

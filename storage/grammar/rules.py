@@ -64,9 +64,9 @@ class StoredGrammar(Leases):
 
         A part contains derivations and deltas, or refers to tables that a worker wrote. `sweeps` are appended to the
         history, `labels` are the label parameters of a tree grammar, and `run` is the progress of the learning run.
-        Other writers wait until all parts are written. Raises `PairMissingError`, `PairChangedError`, `CountError` if a
-        count would become negative, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` if
-        another process holds the lease, and `LeaseLostError` if this store object lost the lease.
+        Other writers wait until all parts are written. Raises `PairMissingError`, `PairChangedError`, `CountError` for
+        a negative count, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and
+        `LeaseLostError`.
         """
         from hierogram.storage.grammar import commits, worker_tables
 
@@ -96,8 +96,7 @@ class StoredGrammar(Leases):
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Replace the keys of all rules, given as (id, high, low), and their salt, atomically.
 
-        Raises `RekeyError` unless rules and keys match one to one, and `StoreHeldError` and `LeaseLostError` like
-        `commit`.
+        Raises `RekeyError` unless rules and keys match one to one, `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.grammar.commits import rekey
 
@@ -130,7 +129,7 @@ class StoredGrammar(Leases):
 
         Rules are ordered by expected uses, or by uses in the current derivations if `drawn`. `source` and `target` are
         complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source, target) of the
-        last rule of the previous page. If `respelled`, words match words that differ in accents or capital letters.
+        last rule of the previous page. With `respelled`, words match words that differ in accents or capital letters.
         """
         wanted = RuleFilter(source, target, words, after, drawn)
         with self._reading() as connection:

@@ -13,10 +13,10 @@ from hierogram.storage.schema.tables import damaged_pairs, sentence_pairs
 
 
 class DamagedPairs(StoreAccess):
-    """Pairs that are not sampled, withdrawn or aligned again until `hierogram repair` has rebuilt them."""
+    """Pairs that are excluded from sampling, withdrawal and alignment until `hierogram repair` has rebuilt them."""
 
     def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
-        """Set pairs aside. Returns those that are stored and were not set aside before."""
+        """Set pairs aside. Returns the stored pairs that were not set aside before."""
         with self._writing() as transaction:
             transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
             known = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
@@ -46,12 +46,12 @@ def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
 
 
 def put_back(transaction: WriteTransaction) -> None:
-    """Forget that the pairs of `staged_ids` were set aside."""
+    """Mark the pairs of `staged_ids` as sound again."""
     transaction.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
 
 
 def put_all_back(transaction: WriteTransaction) -> int:
-    """Forget all pairs that were set aside; return their number."""
+    """Mark all pairs as sound again; returns the number of pairs that were set aside."""
     number = transaction.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
     transaction.connection.execute(delete(damaged_pairs))
     return number

@@ -87,10 +87,7 @@ class Ingest(StoreAccess):
             return batch_id
 
     def record_failed_file(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
-        """Record a spool input that cannot be read.
-
-        The callback `move` moves its files within the transaction and returns the new path of the first file.
-        """
+        """Record a spool input that cannot be read; `move` moves its files and returns the first one's new path."""
         with self._writing() as transaction:
             path = move()
             row = {"file": file, "corpus": corpus, "path": path, "reason": reason}
@@ -106,10 +103,10 @@ class Ingest(StoreAccess):
     ) -> AddedPairs:
         """Store new pairs and rejected lines, atomically.
 
-        A pair is rejected and returned as a rejected line if its external id is stored with other content
-        (`external-id-conflict`) or if a token or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`).
-        `receipt` returns the state of the request, which is recorded in the same transaction. Raises `StoreError` if
-        the batch is not open, and `RequestConflictError` if another process has recorded the request.
+        The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
+        or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
+        which is recorded in the same transaction. Raises `StoreError` if the batch is not open, and
+        `RequestConflictError` if another process has recorded the request.
         """
         with self._writing() as transaction:
             batch = _open_batch(transaction.connection, batch_id)

@@ -48,10 +48,7 @@ class StoredPairs(StoreAccess):
         states: Sequence[str] | None = None,
         sound: bool = False,
     ) -> list[PairRow]:
-        """Return up to `limit` pairs with id > `after_id`, in id order; only pairs in `states` if given.
-
-        If `sound`, pairs that are set aside are left out.
-        """
+        """Return up to `limit` pairs with id > `after_id`, in id order; with `sound`, without damaged pairs."""
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
             if sound:

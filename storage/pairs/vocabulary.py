@@ -32,10 +32,7 @@ def count_pair_words(notation: Notation, sources: Sequence[str], targets: Sequen
 
 
 def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1) -> None:
-    """Add word counts to the vocabulary, or subtract them if `sign` is -1.
-
-    A word whose count becomes 0 keeps its id but is not counted as a type.
-    """
+    """Add word counts to the vocabulary, or subtract them if `sign` is -1. Words with count 0 keep their ids."""
     increments: list[tuple[int, int]] = []
     for side, counts in words.items():
         ids = _known_ids(transaction, side, list(counts))

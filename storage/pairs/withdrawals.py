@@ -18,15 +18,12 @@ class Withdrawals(StoreAccess):
     """Requests to withdraw pairs."""
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request that the grammar's writer withdraws pairs. Returns the ids of the stored pairs."""
+        """Request the withdrawal of pairs by the grammar's writer. Returns the ids of the stored pairs."""
         with self._writing() as transaction:
             return request(transaction, pair_ids)
 
     def pending_withdrawals(self, limit: int) -> list[int]:
-        """Return up to `limit` ids of pairs with a pending withdrawal, sorted.
-
-        Pairs that are set aside are left out: what they count can be told only once they are repaired.
-        """
+        """Return up to `limit` ids of sound pairs with a pending withdrawal, sorted."""
         with self._reading() as connection:
             return list(
                 connection.scalars(

@@ -20,7 +20,7 @@ class PairLinks(NamedTuple):
     """Links of a pair in both directions, int16 each, and the number of aligner sweeps over the pair.
 
     `sweep` is 0 if the links come from a given alignment. `since` is the sweep of the links that were read (None: no
-    links). The store uses it to check that no other process has aligned the pair since.
+    links), by which the store checks that no other process has aligned the pair since.
     """
 
     id: int

@@ -74,7 +74,7 @@ class RuleDeltas:
         return named
 
     def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
-        """Sum the changes by group: row g gets the sum over the rows k with `groups[k]` = g, other rows get 0."""
+        """Sum the changes by group: row g gets the sum over the rows k with `groups[k]` = g, or 0."""
         import numpy as np
 
         changes = {name: np.zeros_like(getattr(self, name)) for name in _CHANGES}

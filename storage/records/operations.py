@@ -170,14 +170,14 @@ class EventPage(NamedTuple):
 
 
 class Webhook(NamedTuple):
-    """A webhook as the store knows it: a name that stands for its URL, and the URL's scheme, host and port."""
+    """Webhook: a name that represents its URL, and the URL's scheme, host and port."""
 
     name: str
     origin: str
 
 
 class Delivery(NamedTuple):
-    """An event to send to the webhook of this name, and the number of attempts."""
+    """Event to send to the webhook of this name, and the number of attempts."""
 
     webhook: str
     event_id: int

@@ -44,7 +44,7 @@ class NewPairs:
     None for pairs to be aligned. `lines` are line numbers in the input, from 1. `occurrences` number the repeats of the
     same content within one input, from 0, so that repeats in a corpus are kept but an input that is added twice is
     stored once. A pair with an external id (not None) is identified by that id within its corpus instead. `known` are
-    the human links, fixed or forbidden, of the few pairs that have any, by index.
+    human links, fixed or forbidden, by index of the pair.
     """
 
     sources: Sequence[str]
@@ -107,10 +107,7 @@ class RejectedLine(NamedTuple):
 
 
 def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """Sort rejected lines, and join consecutive lines with the same reason to runs.
-
-    A run has the message and content of its first line. Repeated lines are kept.
-    """
+    """Sort rejected lines; join consecutive lines with the same reason to runs, with the first message and content."""
     runs: list[RejectedLine] = []
     for line in sorted(lines, key=lambda line: line.line):
         if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
@@ -136,10 +133,7 @@ class IngestTotals:
 
 @dataclass(frozen=True, slots=True)
 class AddedPairs:
-    """Result of adding one chunk of an input.
-
-    `totals` counts all lines of the chunk; `rejected` contains only the pairs that the store itself rejected.
-    """
+    """Result of adding a chunk of input: totals of all lines, and pairs that the store itself rejected."""
 
     totals: IngestTotals
     rejected: list[RejectedLine]
@@ -154,7 +148,7 @@ def checksum_of(pair_id: int, current: bytes, averages: bytes) -> int:
 
 
 class DamagedPair(NamedTuple):
-    """A pair that cannot be sampled, and why."""
+    """Pair that cannot be sampled, and the reason."""
 
     id: int
     reason: str
@@ -183,7 +177,7 @@ class PairRow(NamedTuple):
     checksum: int | None = None
 
     def is_intact(self) -> bool:
-        """Return whether derivation and averages are as they were written."""
+        """Return whether derivation and averages match their checksum."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, checksum_of(self.id, self.current, self.averages))
@@ -244,9 +238,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The word of a side that fits least, by position, and its log-odds: natural logarithm of the odds that it replaces
-    another word.
-    """
+    """Word of a side that fits least, by position, and the natural log-odds that it replaces another word."""
 
     position: int
     log_odds: float

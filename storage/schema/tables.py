@@ -205,7 +205,7 @@ derivations = Table(
     Column("checksum", BigInteger, nullable=False),
 )
 
-# Pairs that were met damaged and are left out of sampling until they are repaired.
+# Damaged pairs, excluded from sampling until they are repaired.
 damaged_pairs = Table(
     "damaged_pairs",
     metadata,

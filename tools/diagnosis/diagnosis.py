@@ -24,8 +24,8 @@ Figure = float | None
 class Quantity:
     """Summary of one quantity over all chains.
 
-    Mean and standard deviation, Monte Carlo standard error of the mean, rank-normalized split R-hat, bulk and tail
-    effective sample sizes, and the verdict.
+    Mean, standard deviation, Monte Carlo standard error, rank-normalized split R-hat, bulk and tail effective sample
+    sizes, verdict.
     """
 
     name: str
@@ -102,10 +102,7 @@ def diagnose(chain_draws: ChainDraws) -> Diagnosis:
 
 
 def _figure(value: float) -> Figure:
-    """Return the value, or None if undefined.
-
-    R-hat is capped: for chains that are each constant, rounding determines it.
-    """
+    """Return the value, or None if undefined. R-hat is capped: rounding determines it for constant chains."""
     return min(float(value), _MAX_FIGURE) if np.isfinite(value) or value == np.inf else None
 
 
@@ -150,7 +147,7 @@ def _shown(value: Figure, digits: int) -> str:
 
 
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
-    """Write a PNG with a trace plot of each total and a histogram of the rules' R-hat."""
+    """Write a PNG with traces of the totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What diagnosis adds to the daemon: commands."""
+"""Extension that adds the command `diagnose`."""
 
 from collections.abc import Iterable
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def evidence(
     store: GrammarStore, sentence: str, *, options: EvidenceOptions | None = None, **chosen: Unpack[EvidenceKeywords]
 ) -> Evidence:
-    """Return the store's evidence on a sentence: matching rules, pairs that share most of its words, dictionary
-    entries.
+    """Return the store's evidence on a sentence: matching rules, similar pairs, dictionary entries.
 
     Options are those of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
     """

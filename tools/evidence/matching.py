@@ -30,7 +30,7 @@ class SideMatch:
 
     @property
     def covered(self) -> list[int]:
-        """Positions of the side's words."""
+        """Return the positions of the side's words."""
         return [position for first, last in self.words for position in range(first, last)]
 
 
@@ -43,7 +43,7 @@ class Pattern:
 
     @property
     def length(self) -> int:
-        """Number of words."""
+        """Return the number of words."""
         return sum(map(len, self.chunks))
 
     @property

@@ -41,7 +41,7 @@ class MatchedRule:
 class Evidence:
     """Evidence for a sentence at a position of the store. In a subword store, all texts are in words.
 
-    Places count `words`, which are lower-cased if the store only knows the lower-case form. `unknown` lists the words
+    Places count `words`, which are in lower case if the store only knows the lower-case form. `unknown` lists words
     that no stored pair has on its source side. Rules are ordered by the first word that they cover, then by length.
     `entries` are dictionary entries whose source side occurs in the sentence; they are separate from `pairs`.
     """

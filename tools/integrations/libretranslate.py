@@ -55,10 +55,7 @@ Values = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Return whether a request belongs to this protocol.
-
-    The daemon's pages share some of its paths; GET requests that accept HTML are for the pages.
-    """
+    """Return whether a request belongs to this protocol. GET requests for HTML are for the daemon's pages."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -165,8 +162,8 @@ class _RequestHandlers:
     def check_key(self, request: Request, values: Values) -> None:
         """Check the API key and the rate limit.
 
-        Raises `_RefusalError` if a key is needed and missing or wrong, and `ProblemError` if there are too many
-        requests. Requests with the token in their `Authorization` header have been counted already.
+        Raises `_RefusalError` if a key is needed and missing or wrong, and `ProblemError` for too many requests.
+        Requests with the token in their `Authorization` header have been counted already.
         """
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         given = shown.strip() if scheme.lower() == "bearer" else ""
@@ -186,7 +183,7 @@ class _RequestHandlers:
             raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
-        """Return the store's source and target language. Raises `_RefusalError` if the store does not name them."""
+        """Return the store's source and target language. Raises `_RefusalError` if they are unknown."""
         found = self._translator.languages()
         if not found:
             raise _RefusalError(

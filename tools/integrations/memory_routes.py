@@ -106,7 +106,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 
 def _languages(service: Service) -> tuple[str, ...]:
-    """Return the source and target language, or `()` if the store does not name them."""
+    """Return source and target language, `()` if unknown. Raises `ProblemError` for a monolingual store."""
     notation = service.opened.notation()
     if notation.takes != PAIRS:
         raise ProblemError(

@@ -39,10 +39,9 @@ class FuzzyMatch:
 
 
 def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: int = 5) -> list[FuzzyMatch]:
-    """Return the stored pairs whose source is most similar to a text, best first, as a translation memory does.
+    """Return up to `limit` stored pairs whose source side is most similar to a text, best first.
 
-    There are at most `most` of them, of quality `least` or higher. Quality is 100 minus the edited characters in
-    percent of the longer text. Only the last of equal pairs is returned.
+    `min_quality` is the minimum similarity in percent, see `FuzzyMatch`. Only the last of equal pairs is returned.
     """
     with store.reader.read() as transaction:
         texts = make_pipeline(transaction.settings()).running()
@@ -97,8 +96,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     """Yield the parts of a TMX file of all pairs, of a corpus, or of the pairs that were added since a time.
 
     The `tuid` is the external id. Each part is read in its own transaction, so that a slow reader holds no connection.
-    Pairs withdrawn during the export are missing, and pairs added during the export are left out. Characters that XML
-    does not allow are dropped.
+    Pairs added or withdrawn during the export are omitted, and so are characters that XML does not allow.
     """
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), last_pair(transaction)

@@ -33,7 +33,7 @@ SECTIONS = {
     "pages": "answers.measure_pages",
     "services": "answers.measure_services",
 }
-"""The module of `hierogram.tools.lab.measures` and the function that measure each section."""
+"""Module of `hierogram.tools.lab.measures` and function that measure each section."""
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
@@ -74,10 +74,7 @@ def processor_times() -> Ticks | None:
 
 
 def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
-    """Return the share of wanted processor time that the host did not give to this virtual machine.
-
-    None if the system does not report it.
-    """
+    """Return the share of wanted processor time that the host withheld from this virtual machine, or None."""
     if before is None or after is None:
         return None
     return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
@@ -132,15 +129,14 @@ def bench(
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
 
-    Each section runs in a fresh process.
-
-    Figures are worth comparing within one run: the load of a shared machine moves all of them together.
+    Each section runs in a fresh process. Compare only figures of one run, which the load of a shared machine
+    changes alike.
 
     \b Example:
       python -m hierogram.tools.lab bench corpus.zh corpus.en align.gdfa --only sweeps --json
       python -m hierogram.tools.lab bench corpus.zh corpus.en --only itg
       python -m hierogram.tools.lab bench --only trees --treebank trees.ptb --pairs 2000
-    """
+    """  # noqa: D301 (\b is the marker of click for text that is not wrapped)
     from hierogram.tools.lab.measures.results import Corpus, measured
 
     chosen = tuple(only or _DEFAULT_SECTIONS)

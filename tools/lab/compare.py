@@ -59,7 +59,7 @@ def compare(
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
       python -m hierogram.tools.lab compare --store news.db --held-out test.fr
-    """
+    """  # noqa: D301 (\b is the marker of click for text that is not wrapped)
     if chosen.held_out is not None and chosen.hold_out:
         raise UsageError("--held-out and --hold-out are mutually exclusive")
     if chosen.keep is not None and chosen.keep.exists():

@@ -2,10 +2,10 @@
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-The other aligners are in the extra `compare`. Each aligner runs in a separate process, one after the other, on the
-same sentences. Ours makes one alignment from the posteriors of both directions, or as `--symmetrize` says. eflomal,
-which gives no posteriors, uses grow-diag-final-and, which is not included in its time. Thot runs as in sil-machine:
-hidden Markov models, lowercased text, grow-diag-final-and.
+The other aligners are in the extra `compare`. Each aligner runs in a separate process, one after the other, on the same
+sentences. Ours makes one alignment from the posteriors of both directions, or by `--symmetrize`. eflomal, which has no
+posteriors, uses grow-diag-final-and, not included in its time. Thot runs as in sil-machine: hidden Markov models,
+lowercased text, grow-diag-final-and.
 """
 
 import json
@@ -37,7 +37,7 @@ _KIBIBYTES_PER_MEBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """A corpus: source and target files, which are concatenated, and manual links or none."""
+    """Corpus: source and target files, which are concatenated, and optional manual links."""
 
     name: str
     source: tuple[str, ...]
@@ -62,11 +62,10 @@ class AlignerRow:
 
 
 def corpus_of(names: str) -> CorpusFiles:
-    """Return the corpus of one folder, or of several concatenated ones separated by `+`, with the first one's manual
-    links.
+    """Return the corpus of one folder, or of several joined by `+`, with the first one's manual links.
 
-    A folder contains `corpus.XX` for two languages, in the order of its name (otherwise alphabetical), and
-    `gold.talp` if there are manual links. Raises `InputError`.
+    A folder contains `corpus.XX` for two languages, in the order of its name (otherwise alphabetical), and optionally
+    `gold.talp` with manual links. Raises `InputError`.
     """
     folders = [Path(name) for name in names.split("+")]
     first = folders[0]
@@ -134,7 +133,7 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    # The setter is defined apart from its getter, so mypy does not see it.
+    # The setter is separate from its getter, so mypy does not see it.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True

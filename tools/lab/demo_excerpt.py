@@ -47,7 +47,7 @@ def shown(document: str) -> str:
 
 
 def main() -> None:
-    """Replace the excerpt in the file that the command line names."""
+    """Replace the excerpt in the file given on the command line."""
     path = Path(sys.argv[1])
     document = path.read_text(encoding="utf-8")
     path.write_text(document.replace(shown(document), excerpt(run_demo())), encoding="utf-8")

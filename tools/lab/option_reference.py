@@ -1,6 +1,6 @@
 """Write `docs/options.md` and the modules of keyword arguments, all generated from the declared options.
 
-python -m hierogram.tools.lab.option_reference
+    python -m hierogram.tools.lab.option_reference
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,8 +50,7 @@ KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "TuningKeywords": (TuningOptions, "tune"),
     },
 }
-"""By folder, the classes of its `keywords.py`: the options from which each is generated, and the function that takes
-them."""
+"""Classes of each folder's `keywords.py`: the options that generate it, and the function that takes them."""
 LIBRARY = dict(sorted(one for classes in KEYWORDS.values() for one in classes.items()))
 
 
@@ -99,7 +98,7 @@ def _docstring(text: str, width: int = 120) -> str:
 
 
 def default_of(field: OptionField) -> str:
-    """Return the default as documents show it; "" if there is none."""
+    """Return the default as shown in documents, or ""."""
     if field.option.shown is not None:
         return field.option.shown
     if field.required or field.default in (None, (), ""):
@@ -108,7 +107,7 @@ def default_of(field: OptionField) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as documents show it."""
+    """Return a value as shown in documents."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Enum):
@@ -179,8 +178,8 @@ def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
 def knobs() -> dict[str, list[str]]:
     """Return the names of all distinct knobs by group.
 
-    Each declaration counts once, whichever commands, keys and calls derive from it: flags, settings of `init`, keys
-    of the configuration, keyword arguments of library functions. Positional arguments are not knobs.
+    Each declaration counts once, whatever commands, keys and calls derive from it: flags, settings of `init`, keys of
+    the configuration, keyword arguments of library functions. Positional arguments are not knobs.
     """
     seen: dict[int, Any] = {}
     found: dict[str, list[str]] = {
@@ -207,10 +206,7 @@ def knobs() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group.
-
-    An option of several commands is in the group of the first; sections of the configuration list all of their keys.
-    """
+    """Return the rows of the page by group; options of several commands are in the first one's group."""
     places: dict[int, list[str]] = {}
     rows: dict[tuple[int, str], tuple[str, Any]] = {}
 

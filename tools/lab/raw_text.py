@@ -140,7 +140,7 @@ def _torn(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
 
 
 def languages_in(folder: Path) -> dict[Path, str]:
-    """Return the language of each text of a folder: from the column `bcp47` of `index.tsv`, or from the file's name."""
+    """Return the language of each text of a folder: from the column `bcp47` of `index.tsv`, or from its file name."""
     index = folder / "index.tsv"
     rows = csv.DictReader(index.open(), delimiter="\t") if index.exists() else ()
     named = {row["code"]: row["bcp47"] for row in rows}
@@ -162,12 +162,12 @@ def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
-    """Yield the round trips of texts; name those whose language needs a package that is not installed."""
+    """Yield the round trips of texts; print the skipped ones, whose package is not installed."""
     for text, language in languages.items():
         try:
             yield round_trip(text, language)
         except UsageError as error:
-            print(f"{text.name} is left out: {error}", file=sys.stderr)
+            print(f"{text.name} skipped: {error}", file=sys.stderr)
 
 
 @app.command()
@@ -191,9 +191,7 @@ def doors(
     held_out: Annotated[int, typer.Option(min=1, help="Number of tuning pairs, and of test pairs.")] = 500,
     sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 30,
 ) -> None:
-    """Print a line for each interface. BLEU of tokens and of text are not comparable, as 13a tokenizes text
-    differently.
-    """
+    """Print a line for each interface. BLEU of tokens and text differ, as 13a tokenizes text differently."""
     from sacremoses import MosesDetokenizer
 
     folder = work

@@ -1,10 +1,10 @@
-"""Measure how far the probabilities of decoded links are from the share of them that people made.
+"""Measure the calibration of decoded links: their probabilities against the share of correct ones.
 
-python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
+    python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-Only links that an alignment has are counted, as users see no others. People mark links as sure or possible, so a link
-is right in two ways: if it is sure, or if it is sure or possible. The calibration error is the mean difference between
-probability and share of right links over bins of a tenth, weighted by links.
+Only links of the alignment are counted, since users see no others. Manual links are sure or possible, so a link is
+correct in two ways: if it is sure, or if it is sure or possible. The calibration error is the mean difference between
+probability and share of correct links over bins of a tenth, weighted by links.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ BINS = 10
 
 
 class DecodedLinks(NamedTuple):
-    """DecodedLinks links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
+    """Decoded links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]
@@ -35,7 +35,7 @@ class DecodedLinks(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Links of a range of probabilities: number, mean probability, and share of right ones."""
+    """Links of a range of probabilities: number, mean probability, and share of correct ones."""
 
     links: int
     probability: float
@@ -43,7 +43,7 @@ class Bin(NamedTuple):
 
 
 def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
-    """Return the links of the pairs that have manual ones, which come first."""
+    """Return the links of the pairs with manual links, which are first."""
     found = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
         for links, right in zip(aligned, gold, strict=False)
@@ -79,7 +79,7 @@ def main(
     data: Annotated[Path, typer.Option(help="Folder that holds them.")] = Path(),
     seed: Annotated[int, typer.Option(help="Seed of the aligner.")] = 1,
 ) -> None:
-    """Measure how far probabilities of decoded links are from the share of them that people made."""
+    """Measure the calibration of the probabilities of decoded links."""
     for names in folders:
         corpus = corpus_of("+".join(str(data / name) for name in names.split("+")))
         if corpus.gold is None:

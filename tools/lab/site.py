@@ -1,8 +1,8 @@
 """Build the documents as a site: README and docs/, notebooks, and a reference from docstrings; links are checked.
 
-python -m hierogram.tools.lab.site -o site
+    python -m hierogram.tools.lab.site -o site
 
-Needs the extra `site`. Links to source files, which are not pages, become plain names.
+Requires the extra `site`. Links to source files, which are not pages, become plain names.
 """
 
 import argparse
@@ -143,7 +143,7 @@ def build(output: Path) -> None:
             said = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
             raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{said}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
-        # The files that llms.txt links.
+        # The files to which llms.txt links.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
 
 

@@ -123,10 +123,7 @@ def sampled_grammar(
 def parsed_scores(
     grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
 ) -> dict[str, Any]:
-    """Score by method; also return sentences per second by MER, and the number without a parse.
-
-    The PCFG has its relative frequencies.
-    """
+    """Return scores by method, sentences per second by MER, and the number without a parse."""
     known = approximate(grammar, how.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(known, how.root, 0, task.seed)
     found: dict[str, list[Tree]] = {}
@@ -237,7 +234,7 @@ class RunSet:
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
     def task(self, trees: str, chain: tuple[str, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
-        """Return a run of a base distribution and a seed, 0 for the PCFG, on the first `train` trees.
+        """Return a run of a base distribution and a seed (0: PCFG) on the first `train` trees.
 
         `evaluated[1]` trees after the first `evaluated[0]` are scored.
         """

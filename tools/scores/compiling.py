@@ -1,7 +1,6 @@
-"""Compilation of the scores' kernels in a child process.
+"""Compilation of the scores' kernels in a child process that scores one stored pair.
 
-Compilation takes about a minute, and a thread cannot be stopped meanwhile. The child scores one stored pair. If the
-child fails, this process compiles.
+Compilation takes about a minute, in which a thread cannot be stopped. If the child fails, this process compiles.
 """
 
 import os

@@ -27,7 +27,7 @@ _EXAMPLES = 1_500
 _MAX_SCOPE = 3
 """Maximum scope of rules. Rules of a larger scope match more than O(n³) spans."""
 _UNKNOWN = -10_000
-"""Symbol of a word that no stored pair has any longer: the pairs of its rules were withdrawn."""
+"""Symbol of a word that is no longer in any stored pair: the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22
 _LINK = np.dtype([("link", np.int64), ("times", np.int64)])
 
@@ -78,7 +78,7 @@ class _Links:
         self._known, self._met, self._waiting = known, [], 0
 
     def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """Return the counts, and for each side the number of links of each word, and of words that it is linked to."""
+        """Return the link counts, and for each side the numbers of links and of link partners of each word."""
         self._count()
         links, times = self._known["link"], self._known["times"]
         ends = links >> 32, links & 0xFFFFFFFF
@@ -100,7 +100,7 @@ class LearnedCounts:
     """
 
     def __init__(self, store: Store, report: Phases) -> None:
-        """Read the store."""
+        """Read the store. Raises `WrongKindError` unless rules are bilingual, `NothingLearnedError` without rules."""
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
@@ -228,10 +228,7 @@ class LearnedCounts:
         )
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return the rules of the pairs' derivations: rule numbers, uses of each, and the start of each pair.
-
-        A derivation that cannot be read has no rules.
-        """
+        """Return rule numbers, uses, and each pair's start in the derivations; unreadable derivations have no rules."""
         with_one = [k for k, row in enumerate(rows) if row.current is not None]
         pairs, keys, times = self._occurrences([rows[k] for k in with_one])
         pairs = np.array(with_one, np.int64)[pairs]

@@ -23,10 +23,9 @@ _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
 
 
 class ScoredPair(NamedTuple):
-    """Score of a pair.
+    """Score of a pair, or None with a `problem`, such as an empty side.
 
-    `number` is the pair's id in the store, or its position, from 1, among the given pairs. The score is None if the
-    pair has a `problem`, such as an empty side.
+    `number` is the pair's id in the store, or its position, from 1, among the given pairs.
     """
 
     number: int
@@ -74,7 +73,7 @@ def score(
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-    """Yield the stored scores of the pairs with these `ids`, or of all pairs with a higher number than `after`."""
+    """Yield the stored scores of these `ids`, or of all pairs above `after`. Raises `InputError` for a missing pair."""
     chosen = whole_numbers(ids)
     if chosen:
         rows_by_id(store.store, chosen)

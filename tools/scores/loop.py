@@ -1,4 +1,4 @@
-"""The daemon's loop that scores settled pairs, and scores them again after large changes of their rules."""
+"""Daemon loop that scores settled pairs, and rescores them after large changes of their rules."""
 
 import time
 from collections.abc import Callable
@@ -44,10 +44,10 @@ class _Pace:
 
 
 class ScoringLoop(Loop):
-    """The daemon's loop of scores. A round covers all settled pairs.
+    """Daemon loop of scores. A round covers all settled pairs.
 
-    A round begins with reading the store's grammar. It scores pairs without a score, and pairs whose rules have changed
-    much since their score. The loop uses at most a share of one core.
+    A round reads the store's grammar, then scores pairs without a score, and pairs whose rules have changed much since.
+    The loop uses at most a share of one core.
     """
 
     name = "score"
@@ -77,7 +77,7 @@ class ScoringLoop(Loop):
             stop.wait(_LOOK_SECONDS)
 
     def _round(self, options: KeepOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Score all due pairs; return their number, or None if there is nothing to do or the store is too large."""
+        """Score all due pairs. Returns their number, or None if nothing is due or the store is too large."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.max_pairs:

@@ -17,7 +17,7 @@ _MOST = 100_000
 """Maximum number of training words of each class, evenly spaced."""
 
 Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
-"""A classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
+"""Classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
 
 
 def _expanded(
@@ -31,7 +31,7 @@ def _expanded(
 def learn(
     kept: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
-    """Train a classifier of replaced words with equal class priors; return None if there are too few words.
+    """Train a classifier of replaced words with equal class priors. Returns None for too few words.
 
     Rows are feature vectors of original and of replaced words. `report` is called at each step.
     """
@@ -73,11 +73,9 @@ def stack_classifiers(learnt: tuple[Classifier | None, Classifier | None]) -> Cl
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words, at least one, by random tokens of the side.
+    """Replace a fifth of the words, at least one, by random tokens of the side; returns words and replaced positions.
 
-    Return all words and the replaced positions.
-
-    If all tokens of the side are equal, nothing is replaced.
+    Replaces nothing if all tokens of the side are equal.
     """
     spoiled = words.copy()
     done = []

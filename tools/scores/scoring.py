@@ -79,7 +79,7 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 
 def _copied(source: Sequence[str], target: Sequence[str]) -> float:
-    """Return the share of copied words: words with letters of the shorter side that the other side has, too."""
+    """Return the share of copied words: words with letters of the shorter side that are also on the other side."""
     one, other = _with_letters(source), _with_letters(target)
     return len(one & other) / (min(len(one), len(other)) or 1)
 
@@ -127,7 +127,7 @@ class StoredScore(NamedTuple):
 
 
 class Scorer:
-    """Scorer of pairs under a store's grammar. Several threads may use it."""
+    """Scorer of pairs under a store's grammar. Thread-safe."""
 
     def __init__(
         self, learned: LearnedCounts, report: Phases = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS
@@ -157,9 +157,9 @@ class Scorer:
         return self._summed_up(pairs, self._scored(pairs), texts)
 
     def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
-        """Return the mean log-probability of the rules of each stored pair's derivation under the other pairs' counts.
+        """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None.
 
-        Rules that no other pair uses count as the rarest ones. The value is None without a derivation.
+        Rules that no other pair uses count as the rarest ones.
         """
         found = np.empty(len(rows))
         pairs = self.learned.pairs_of(rows)
@@ -273,13 +273,13 @@ def _misfit(position: float, odds: float) -> Misfit | None:
 
 
 _CHANGED = 0.5
-"""Change of the mean log-probability of a derivation's rules from which a pair is scored again."""
+"""Minimum change of the mean log-probability of a derivation's rules for rescoring a pair."""
 
 
 def scored_texts(
     scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
 ) -> list[tuple[int, str, str, PairScore | None, str | None]]:
-    """Return for each pair its number, its sides, and its score, or the reason why it has none."""
+    """Return for each pair its number, its sides, and its score, or the reason for a missing score."""
     problems = [_problem(source, target) for _, source, target in lines]
     sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
     scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
@@ -290,7 +290,7 @@ def scored_texts(
 
 
 def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
-    """Return the reason why a pair has no score, or None."""
+    """Return the reason why a pair cannot be scored, or None."""
     if not source or not target:
         return "a side is empty"
     if max(len(source), len(target)) > MAX_WORDS:

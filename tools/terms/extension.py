@@ -1,4 +1,4 @@
-"""What terms adds to the daemon: commands."""
+"""Extension that adds the command `terms`."""
 
 from collections.abc import Iterable
 

@@ -198,10 +198,7 @@ def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
 def _pick_renderings(
     parts: PairPasses, hashes: HashArray, descriptions: IntArray, words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
-    """Return the most frequent rendering of each source phrase, with exact pair counts.
-
-    Ties are broken by the rarer target, then by words.
-    """
+    """Return the most frequent rendering of each source phrase, with pair counts; ties: rarer target, then words."""
     longest = options.max_words
     sources, targets = (np.ascontiguousarray(descriptions[:, k]).view(np.uint64) for k in (0, 1))
     wanted = np.unique(sources), np.unique(targets)
@@ -289,10 +286,7 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 def rank_terms(
     found: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
-    """Return the best terms and their scores, highest score first.
-
-    The score of a term is its log-likelihood ratio times the cohesion of its less cohesive side.
-    """
+    """Return the best terms with scores, log-likelihood ratio times the smaller cohesion, highest first."""
     found = found.at((found.both >= options.min_count) & (found.both >= options.consistency * found.with_source))
     found = found.at(~_nested_terms(found, words))
     ratios = likelihood_ratio(found.both, found.with_source, found.with_target, pairs)
@@ -539,14 +533,8 @@ def _group_renderings(tally: HashCounter, known: TermVocabulary) -> dict[int, li
 def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:
     """Return the best terms of the stored pairs, and up to `departures` variant uses per term.
 
-    Raises
-    ------
-    WrongKindError
-        If the store does not hold bilingual pairs.
-    InputError
-        If the corpus does not exist.
-    NothingLearnedError
-        If no pair is aligned yet.
+    Raises `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
+    `NothingLearnedError` if no pair is aligned.
     """
     with store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()

@@ -22,7 +22,7 @@ def terms(
     progress: Phases | None = None,
     **chosen: Unpack[TermKeywords],
 ) -> TermReport:
-    """Return terms, which are phrases with consistent renderings, and up to `departures` exceptions of each term.
+    """Return phrases with consistent renderings, and up to `departures` exceptions of each term.
 
     Options are those of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
     `InputError`.

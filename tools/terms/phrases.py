@@ -257,10 +257,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 
 def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: IntArray) -> NDArray[_Value]:
-    """Return the values of phrases of several lengths.
-
-    `columns[k]` holds those of length k + 1. 0 if there is no column.
-    """
+    """Return the values of phrases of several lengths, `columns[k]` for length k + 1, or 0 without a column."""
     found = np.zeros(len(begins), columns[0].dtype)
     for number, column in enumerate(columns, 1):
         chosen = lengths == number

@@ -12,10 +12,7 @@ _BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 _RARE = 0.05
 """Minimum share of a word's uses for a form. A rarer form counts as a slip."""
 _NOUNS = 0.15
-"""Minimum share of capitalized words within sentences of a language that capitalizes nouns.
-
-The share is 0.31 in German news, 0.08 in English.
-"""
+"""Minimum share of capitalized words in a language that capitalizes nouns: 0.31 in German news, 0.08 in English."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
@@ -123,7 +120,7 @@ def default_casing(language: str | None) -> Casing:
 def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casing:
     """Return the casing of one side of a corpus. Sentences are tokens separated by spaces.
 
-    The first word of a sentence is not counted, and neither is a word after a full stop, a colon or a quotation mark.
+    The first word of a sentence and words after a full stop, a colon or a quotation mark are not counted.
     """
     own = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
@@ -227,7 +224,7 @@ def _begins_word(letter: str) -> bool:
 
 
 def first_cased(text: str) -> str:
-    """Return the first letter of a text if it has case. Empty if a digit or a letter without case is before it."""
+    """Return the first letter of a text if it has case; empty after a digit or a letter without case."""
     first = next((letter for letter in text if _begins_word(letter)), "")
     return first if first and is_cased(first) else ""
 

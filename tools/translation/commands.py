@@ -113,7 +113,7 @@ def translate(
         if options.tokenized and (wanted.text or wanted.html):
             raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
-        _tell(decoder)
+        _print_notes(decoder)
         writer = stack.enter_context(_Writer(wanted, sentences))
         texts = decoder.texts()
         format = wanted.format(texts.usual)
@@ -141,7 +141,7 @@ def translate(
 def _typed_lines() -> Iterator[str]:
     """Yield the lines of standard input. Raises `InputError` if the first one shows that they are not UTF-8 text.
 
-    Other bytes that are not UTF-8 are replaced, with a note for the first line that has them.
+    Other invalid bytes are replaced, with a note for the first line that has them.
     """
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 

@@ -1,8 +1,8 @@
 """Minimum Bayes risk decoding: choose the translation that is most similar to the likeliest translations of a sentence.
 
-This translation has the least expected loss [Kumar & Byrne 2004]. The loss is 1 − chrF++ [Popović 2017]. If little was
-learned, the single likeliest translation often ranks first because of one or two poorly estimated words. A class model,
-which also scores unseen n-grams, contributes to the likelihoods.
+This translation has the least expected loss [Kumar & Byrne 2004], 1 − chrF++ [Popović 2017]. With little training data,
+the single likeliest translation often ranks first because of a few poorly estimated words. A class model, which also
+scores unseen n-grams, contributes to the likelihoods.
 """
 
 import math
@@ -28,7 +28,7 @@ _SHARP = 0.5
 _OF_CLASSES, _PER_LETTER = 0.5, 0.8
 """Weight of the class model's log-likelihood, and the share of its mean per letter to subtract.
 
-The share is subtracted for each letter of a text. Without it short texts would win. With the whole mean, texts
+The share is subtracted for each letter of a text, because otherwise short texts would win. With the whole mean, texts
 become 3 % longer and BLEU falls.
 """
 

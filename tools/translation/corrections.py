@@ -37,10 +37,10 @@ class TranslationCorrection:
 
 
 class Corrections:
-    """Corrections of a store, one pair each in the corpus `corrections`.
+    """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
     Pair ids begin with a digest of the source text. The newest correction of a text is valid. It is stored before older
-    ones are withdrawn, so that a text never lacks its correction. Safe to use from several threads.
+    ones are withdrawn, so that a text never lacks its correction.
     """
 
     def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
@@ -69,15 +69,14 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
-        """Store a correction that replaces earlier corrections of the same text."""
+        """Store a correction that replaces earlier ones of the same text. Raises `InputError` if it is invalid."""
         check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
         own = _half(text) + _half(translation)
         if earlier and earlier[0].external_id == own:
             return TranslationCorrection(earlier[0].id, [])
         if any(pair.external_id == own for pair in earlier):
-            # The same correction is older than the one it replaces now, so it must be withdrawn and stored as the
-            # newest.
+            # The same correction is older than the one it replaces now, so it is withdrawn and stored as the newest.
             self._withdraw([pair.id for pair in earlier])
         texts = make_pipeline(self._store.settings())
         source, target = _line(text), _line(translation)

@@ -192,10 +192,7 @@ _READINGS = frozenset(("rt", "rtc", "rp"))
 
 
 def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], before: str) -> bool:
-    """Return whether an element has no words to translate: a comment, a footnote mark, a pronunciation.
-
-    `before` is the text before the element.
-    """
+    """Return whether an element after `before` has no words to translate: comment, footnote mark, pronunciation."""
     first = pieces[start]
     if end == start + 1:
         return first.kind == _KEPT and (first.name == "wbr" or first.written.startswith("<!"))
@@ -222,8 +219,8 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
 def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
     """Return whether text begins a new word although no space is before it.
 
-    This is so if the text is in the element after that of the text `before`, like the links of a menu, or if a tag is
-    between the texts and the text before ends a sentence.
+    This is the case if the text is in the element after `before`, like the links of a menu, or if a tag separates the
+    texts and `before` ends a sentence.
     """
     if reopened and before[-1:].isalnum() and text[:1].isalnum():
         return True

@@ -27,10 +27,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SentencePart:
-    """Consecutive words, with their possible translations in `given`.
-
-    `written` are the words as spelled in the text, if the grammar's spelling differs.
-    """
+    """Consecutive words, spelled `written` in the text, with their possible translations in `given`."""
 
     words: Words
     given: tuple[Words, ...] = ()

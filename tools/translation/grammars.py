@@ -111,12 +111,10 @@ class TranslationGrammar:
         Vocabulary of each side, by word number.
     labels, features
         Names of the labels and features.
-    circular
-        Number of rules left out because their source side is empty or a single nonterminal.
-    wide
-        Number of rules left out because their scope is beyond the limit.
+    circular, wide
+        Numbers of excluded rules: source side empty or a single nonterminal, scope above the limit.
     texts
-        Text pipeline of the store that the grammar comes from; sentences go through it.
+        Text pipeline of the store that the grammar comes from.
     source_casing, casing
         Casing of the source and of the target side.
     lengths
@@ -171,7 +169,7 @@ def pack_grammar(
 
 
 def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
-    """Return the grammar of a file in our binary form, of a rule file, or of a version's folder."""
+    """Return the grammar of a binary file, a rule file, or a version's folder. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), shown, format)
@@ -244,11 +242,11 @@ def read_grammar(path: str) -> TranslationGrammar:
 
 
 class StoreGrammar:
-    """Grammar of a store, with counts, filters and features from the export options.
+    """Grammar of a store, with counts, filters and features from the export options. Not thread-safe.
 
-    It is read as a whole, and then extended by the rules of new pairs. Not thread-safe. Raises `WrongKindError` if the
-    store's rules do not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules
-    are left after filtering.
+    It is read as a whole, and then extended by the rules of new pairs. Raises `WrongKindError` if the store's rules do
+    not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules are left after
+    filtering.
     """
 
     grammar: TranslationGrammar
@@ -291,8 +289,8 @@ class StoreGrammar:
     def add_new_pairs(self) -> bool:
         """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
 
-        Existing rules do not change. Some rules of new pairs are added only by the next full read: compositions, which
-        lack sums of sides until then, and rules that were in the store before and were filtered out.
+        Existing rules do not change. The next full read adds compositions, which need sums of sides, and rules that
+        were filtered out before.
         """
         if not self.grows:
             return False

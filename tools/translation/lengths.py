@@ -3,7 +3,7 @@
 The best weight of target words depends on the language model, on how well a sentence is covered, and on whether tokens
 are words or parts of words. If a translation is too short, the sentence is decoded with higher weights of words until
 its length matches the store's length ratio. A longer translation is not shortened: its rules require its words, and
-omitting them costs more. The fit depends on the sentence alone, not on earlier ones.
+omitting them costs more. The fit depends on the sentence alone.
 
 The length is the mean of letters and words. By letters alone, a translation into short words, common with little
 training data, would get too many words.
@@ -66,7 +66,7 @@ def mark_word_starts(tokens: Sequence[str]) -> NDArray[np.int64]:
 
 
 class LengthFitter:
-    """Decoder that fits the length of translations. Safe to use from several threads."""
+    """Decoder that fits the length of translations. Thread-safe."""
 
     def __init__(
         self, decoder_of: Callable[[float, int], SentenceDecoder], target_words: Sequence[str], lengths: TextLengths

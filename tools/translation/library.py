@@ -1,4 +1,4 @@
-"""Translation, language models, tuning and evaluation, as `import hierogram` offers them."""
+"""Translation, language models, tuning and evaluation for `import hierogram`."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _paths(files: Files) -> list[str]:
 class Decoder:
     """Decoder with a grammar: an export of any format of rules, a packed grammar, or a store in its current state.
 
-    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. If `lm` is not given,
-    the language model is built from the target side of a store; `lm="none"` translates without one. May be used
-    from several threads. Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. Without `lm`, the
+    language model is built from the target side of a store; `lm="none"` translates without one. Thread-safe. Raises
+    `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
     """
 
     def __init__(
@@ -76,25 +76,25 @@ class Decoder:
         return self._resources if self._follower is None else self._follower.resources
 
     def translator(self) -> Translator:
-        """Return a translator with the present grammar."""
+        """Return a translator with the current grammar."""
         with silence():
             return self._now()
 
     def pack(self, path: PathLike) -> int:
-        """Write the grammar as a packed file, which a `Decoder` maps into memory; return the number of rules."""
+        """Write the grammar as a packed file, which a `Decoder` maps into memory. Returns the number of rules."""
         grammar = self.translator().grammar
         write_grammar(Path(path), grammar)
         return int(grammar.packed.rules)
 
     def texts(self) -> TextTranslator:
-        """Return a translator of text with the present grammar."""
+        """Return a translator of text with the current grammar."""
         return TextTranslator(self.translator(), self._corrected)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with scores, features and
+        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with scores, features,
         links.
 
-        `format` is `text`, `html` or `tokens`. The default is text if the grammar's store divides text, else tokens.
+        `format` is `text`, `html` or `tokens`. The default is text if the grammar's store tokenizes text, else tokens.
         """
         text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup
@@ -123,10 +123,10 @@ def lm(
 ) -> LanguageModelReport:
     """Estimate a language model from files with one sentence per line, and write it to files.
 
-    The name of each output gives its format. `tokenize` divides text by the rules of a language, and `store` as the
-    store divides target sentences; `tokenized` text stays as it is. Options are those of `EstimationOptions`:
-    `order=5`. Memory is bounded for texts of any size. `advise` is called with advice on text that looks wrongly
-    divided. Raises `InputError`, `ExportError`, `UsageError`.
+    The suffix of each output determines its format. `tokenize` names the language of the tokenizer, `store` a store
+    whose target tokenizer is used; `tokenized` text is split at spaces. Options are those of `EstimationOptions`:
+    `order=5`. Memory is bounded for texts of any size. `advise` receives advice on text that seems badly tokenized.
+    Raises `InputError`, `ExportError`, `UsageError`.
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
@@ -150,11 +150,10 @@ def evaluate(
     options: EvaluationOptions | None = None,
     **chosen: Unpack[EvaluationKeywords],
 ) -> list[MetricScores]:
-    """Evaluate files of translations against references by BLEU, chrF and TER, and test each later file against the
-    first.
+    """Evaluate files of translations by BLEU, chrF and TER, and test each later file against the first.
 
-    Options are those of `EvaluationOptions`: `metrics=("bleu",)`. The call needs the extra `evaluate`. Raises
-    `InputError`, `UsageError`.
+    Options are those of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises `InputError`,
+    `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
@@ -187,10 +186,10 @@ def tune(
 ) -> TunedWeights:
     """Tune feature weights to BLEU, and write the weights of the best round to a TOML file for `Decoder`.
 
-    `sentences` and `references` are files of pairs outside the grammar. With None and (), pairs of the store are held
-    out: a copy of the store and a language model of the other target sentences do without them. Options are those of
-    `TuningOptions`; `translate` gives the options of translation and the first weights. `advise` is called with advice
-    on text that looks wrongly divided. The call needs the extra `tune`. Raises `InputError`, `ExportError`,
+    `sentences` and `references` are files of pairs outside the grammar. If they are None and (), pairs of the store are
+    held out: tuning uses a copy of the store without them, and a language model of the other target sentences. Options
+    are those of `TuningOptions`; `translate` gives the options of translation and the first weights. `advise` receives
+    advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`, `ExportError`,
     `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
@@ -212,7 +211,7 @@ def tune(
         if sentences is None:
             if not isinstance(grammar, GrammarStore) or _paths(references):
                 raise UsageError(
-                    "expected sentences and their references, or a store alone, which holds out some of its pairs"
+                    "expected sentences and references, or only a store, some of whose pairs are held out"
                 )
             shown = stack.enter_context(progress("hold out", "pairs"))
             held = stack.enter_context(held_out(grammar.store, wanted.held_out, wanted.seed, shown))

@@ -1,4 +1,4 @@
-"""Stand-ins for unknown words: known words with similar spelling.
+"""Substitutes of unknown words: known words with similar spelling.
 
 Most unknown words are inflected forms of known words, or are capitalized because they begin a sentence. The known word
 with the most similar spelling is used instead, with all its rules. Names are not replaced, since a similar name is
@@ -32,12 +32,12 @@ def shared_letters(one: str, other: str) -> int:
 
 
 def is_name(word: str, before: str) -> bool:
-    """Return whether a word is capitalized within a sentence, which it is if a word or a comma is before it."""
+    """Return whether a word is capitalized within a sentence, that is, after a word or a comma."""
     return first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
 
 
 class SubstituteFinder:
-    """Index of known words that stand in for unknown ones. Safe to use from several threads."""
+    """Index of known words that replace unknown ones. Thread-safe."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class SubstituteFinder:
             Numbers of the known words.
         translated
             Numbers of the words that have a rule of their own.
-        alike
-            Minimum share of the letters of the longer word that both words have in common. If their beginnings differ,
-            only half of the difference is allowed.
+        oov_similarity
+            Minimum share of the longer word's letters that both words have in common. If their beginnings differ, only
+            half of the difference is allowed.
         casing
             Casing of the source language.
         target_words
@@ -82,7 +82,7 @@ class SubstituteFinder:
         self._found: dict[tuple[str, bool], int | None] = {}
 
     def number(self, word: str, before: str = "") -> int | None:
-        """Return the number of the stand-in for an unknown word, given the word before it, or None."""
+        """Return the number of an unknown word's substitute, given the word before it, or None."""
         folded = self._casing.lower(word)
         if folded in self._folded:
             return self._numbers[self._folded[folded]]

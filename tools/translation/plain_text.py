@@ -50,7 +50,7 @@ class PlainTranslation:
 
 
 class FollowedGrammar:
-    """Grammar of a store that is read on first use and kept up to date. Safe to use from several threads."""
+    """Grammar of a store that is read on first use and kept up to date. Thread-safe."""
 
     def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class FollowedGrammar:
 
 
 class PlainTranslator:
-    """Translator of running text. Safe to use from several threads."""
+    """Translator of running text. Thread-safe."""
 
     def __init__(self, store: Store, now: "Callable[[], TextTranslator]") -> None:
         self._store = store

@@ -23,17 +23,17 @@ class StartContext(Enum):
     """Context before a word that may begin with a capital because of its position."""
 
     SENTENCE = auto()
-    """Nothing: the word is the first of the text."""
+    """First word of the text."""
     NEXT_SENTENCE = auto()
-    """A sentence-final punctuation mark."""
+    """Sentence-final punctuation mark."""
     QUOTE = auto()
     BRACKET = auto()
     ITEM = auto()
-    """A number followed by a mark, as in `1.` and `2)`."""
+    """Number followed by a mark, as in `1.` and `2)`."""
     NUMBER = auto()
-    """A number at the beginning of the sentence."""
+    """Number at the beginning of the sentence."""
     SIGN = auto()
-    """A colon, a dash, an ellipsis, or a quotation that ends in a question mark."""
+    """Colon, dash, ellipsis, or quotation that ends in a question mark."""
 
 
 class SourceWord(NamedTuple):
@@ -48,7 +48,7 @@ class SourceWord(NamedTuple):
     kept
         Whether the word is not translated, such as a placeholder.
     is_tag
-        Whether the word is a tag, which is no word of the sentence.
+        Whether the word is a tag.
     """
 
     text: str
@@ -84,14 +84,13 @@ class Recaser:
     ) -> list[str]:
         """Return the target words of a sentence in their case.
 
-        A word that is in none of these places has the form that the corpus has of it within sentences.
-
         - At the beginning of the sentence, of a quotation or of a bracket, the case is that of the source word there if
           that word is in lowercase elsewhere. Otherwise the punctuation decides.
         - Within the sentence a capital is copied along the links if the source word has a capital that it has not in
           the corpus, as in titles, unless one of the languages capitalizes nouns.
         - Words that the source emphasizes by capitals are in capitals, and a source in capitals has a translation in
           capitals.
+        - Any other word has the form that the corpus has of it within sentences.
 
         Parameters
         ----------
@@ -100,13 +99,11 @@ class Recaser:
         units
             Source words.
         linked
-            For each source word, the positions of the target words that it is linked to.
-        kept
-            Positions of target words that stay as they are, tags among them.
-        tags
-            Positions of target words that are tags.
+            Positions of linked target words, by source word.
+        kept, tags
+            Positions of unchanged target words, and of the tags among them.
         given
-            Positions of target words that a glossary or markup gives. They keep their capitals.
+            Positions of target words from a glossary or markup, which keep their capitals.
         """
         if all_capital([unit.text for unit in units if not unit.kept]):
             return [word if j in kept else self.target.upper(word) for j, word in enumerate(words)]

@@ -24,7 +24,7 @@ from hierogram.tools.translation.store_models import StoreModel, load_store_mode
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
 _ALIKE_IN_SMALL_STORES = 0.75
-"""Default similarity from which a known word stands in for an unknown one if the store is small."""
+"""Default minimum similarity of a substitute for an unknown word if the store is small."""
 
 
 NO_MODEL = "none"
@@ -139,7 +139,7 @@ _MAX_NEW_PAIRS = 1_000
 
 
 class GrammarFollower:
-    """Translator that follows the newest grammar of a store. Safe to use from several threads.
+    """Translator that follows the newest grammar of a store. Thread-safe.
 
     The first grammar is read on first use. Later, rules of new pairs are added at once, and the whole grammar is reread
     after a pause. Both happen in background threads while the previous grammar translates. If reading fails, the
@@ -169,7 +169,7 @@ class GrammarFollower:
         return self._newest
 
     def refresh(self) -> Translator:
-        """Return a translator with the store's current grammar. Blocks while it is read."""
+        """Return a translator with the store's current grammar. Blocks during reading."""
         with self._first:
             if self._newest is None or self._store.position() != self._newest[1]:
                 self._read_whole()
@@ -234,10 +234,7 @@ class GrammarFollower:
         self._short_rest_until = ended + _SHORT_REST * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
-        """Switch to a grammar that was read when `derived` pairs had a derivation.
-
-        Does nothing if `instead_of` is given and is no longer the current grammar.
-        """
+        """Switch to a grammar that was read with `derived` derivations, unless `instead_of` is no longer current."""
         translator = self.resources.translator(read.grammar)
         with self._showing:
             if instead_of in (None, self._read):

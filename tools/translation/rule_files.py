@@ -119,7 +119,7 @@ class RuleReader:
         return self._rules.rules
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Parse blocks of bytes. Yields the number of rules after each block."""
+        """Parse blocks of bytes. Yields the number of rules after each block. Raises `InputError` with the line."""
         rest = b""
         for block in blocks:
             rest = self._take(rest + block)

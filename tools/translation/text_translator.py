@@ -50,10 +50,7 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Sentence of a paragraph: the text before it, its words, and the number of its decoded parts.
-
-    `follows`: whether a sentence precedes it in the paragraph.
-    """
+    """Sentence: preceding text, words, number of decoded parts, and whether a sentence precedes it (`follows`)."""
 
     before: str
     follows: bool
@@ -113,7 +110,7 @@ class TextTranslation:
 
 
 class TextTranslator:
-    """Translator of running text, based on a translator of tokens. Safe to use from several threads.
+    """Translator of running text, based on a translator of tokens. Thread-safe.
 
     The translator's pipeline tokenizes and detokenizes text. If the pipeline takes tokens, text is tokenized by the
     rules of its languages, or by general rules. Sentences are translated one by one, or in groups if the grammar's
@@ -324,10 +321,7 @@ class TextTranslator:
         linked: Sequence[Sequence[int]],
         given: Collection[int],
     ) -> Iterator[tuple[str, str]]:
-        """Yield the target words of a sentence as displayed, each with the text before it.
-
-        `given` are the positions of words from given translations.
-        """
+        """Yield displayed target words, each with the text before it; `given` are positions of given translations."""
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
         cased = self._cased(paragraph, units, words, linked, stays, given)
@@ -414,10 +408,7 @@ def wrap_translation(line: str, translation: Translation) -> TextTranslation:
 
 
 def as_plain(translated: TextTranslation) -> dict[str, Any]:
-    """Return a text and its translations as JSON values, best first.
-
-    Each translation has its text, tokens, score, features, links and rules.
-    """
+    """Return a text and its translations as JSON values, best first."""
     return {
         "source": translated.source,
         "translation": translated.text,
@@ -488,10 +479,7 @@ def _is_behind(tag: str) -> bool:
 def _tagged_words(
     paragraph: Paragraph, spots: Sequence[Spot], links: Sequence[tuple[int, int]], written: Sequence[tuple[str, str]]
 ) -> tuple[list[TagPair], list[tuple[str, str]]]:
-    """Insert tags within a source word into its translation if that is the same word.
-
-    Returns the remaining tags, and the target words.
-    """
+    """Insert tags within an unchanged source word into its translation. Returns other tags, and the target words."""
     targets: dict[int, list[int]] = {}
     for i, j in links:
         targets.setdefault(i, []).append(j)

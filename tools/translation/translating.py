@@ -129,10 +129,7 @@ class DecodedPart:
 
 
 def list_links(piece: DecodedPart, number: int) -> list[Span]:
-    """Return linked positions of source and target words of a derivation, in order.
-
-    Words with a given translation are linked with all its words.
-    """
+    """Return linked positions of source and target words, in order; given translations are linked with all words."""
     check_deadline()
     starts, words = piece.starts, piece.target_places(number)
     found: set[Span] = set()
@@ -229,10 +226,7 @@ class Translation:
         ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
-        """Return the rules of a candidate's derivation, top-down in source order.
-
-        The parts of a sentence follow one another.
-        """
+        """Return the rules of a candidate's derivation, top-down in source order, part by part."""
         found: list[RuleUse] = []
         for piece, own, source, target in self.placed(number):
             uses, words = piece.uses(own), piece.target_places(own)
@@ -252,7 +246,7 @@ class Translation:
 
 
 class Translator:
-    """Translator of tokenized sentences. Safe to use from several threads."""
+    """Translator of tokenized sentences. Thread-safe."""
 
     def __init__(
         self,
@@ -271,8 +265,8 @@ class Translator:
         """Build the decoder.
 
         `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
-        search). Lines go through the pipeline `texts`; the glossary has been through it. `oov_similarity` is the
-        minimum share of letters for a known word to stand in for an unknown one (0: no stand-ins). It requires a source
+        search). Lines go through the pipeline `texts`; the glossary already did. `oov_similarity` is the minimum share
+        of letters that a known word has in common with an unknown word to replace it (0: never); it requires a source
         side of whole words. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`, and
         a single best translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of words,
         words are segmented here.
@@ -490,10 +484,7 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return the `best` combinations of one candidate from each list by total score, best first.
-
-    Of combinations with the same words, only the best is returned.
-    """
+    """Return the `best` sums of one candidate from each list, best first, without repeated words."""
     if best == 1:
         return [tuple(candidates[0] for candidates in lists)]
     found: list[tuple[float, tuple[str, ...], tuple[Candidate, ...]]] = [(0.0, (), ())]

@@ -138,10 +138,7 @@ class GrammarDecoder:
 def split_references(
     references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
 ) -> list[list[tuple[str, ...]]]:
-    """Return the tokenized references of each sentence, from lists of lines.
-
-    Empty lines are skipped. A sentence with only empty lines has an empty reference.
-    """
+    """Return the tokenized references of each sentence. Empty lines are skipped unless a sentence has no others."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):

@@ -30,7 +30,7 @@ class Translations(FollowedGrammar):
 
 
 class WebTranslation:
-    """Translator of the store's grammar and store of corrections, shared by everything that answers requests."""
+    """Translator of the store's grammar and store of corrections, shared by all request handlers."""
 
     def __init__(self, context: WebContext) -> None:
         opened = context.service.opened

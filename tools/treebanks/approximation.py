@@ -1,10 +1,10 @@
-"""Convert a tree-substitution grammar to a chart grammar whose rules can be mapped back to trees.
+"""Conversion of a tree-substitution grammar to a chart grammar whose rules can be mapped back to trees.
 
-The probability of a fragment is that of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). Of the infinitely many
-fragments, the counted ones are kept, and every production of the treebank as a fragment, so that sentences not
-covered by counted fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of
-fragments share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C,
-relative frequencies of productions, or P_M, uniform productions.
+Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). Of the infinitely many
+fragments, the counted ones are kept, and every production of the treebank as a fragment, so that sentences not covered
+by counted fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of fragments
+share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative
+frequencies of productions, or P_M, uniform productions.
 """
 
 import math
@@ -36,7 +36,7 @@ class RuleChild(NamedTuple):
 class FragmentRule(NamedTuple):
     """Chart rule as part of a fragment: unary chain of labels at its top, and the expansion of the last label.
 
-    By `kind` the expansion is a word, two children, or none; in that case the last label is that of the child's symbol.
+    By `kind` the expansion is a word, two children, or empty; then the last label is the child symbol's label.
     """
 
     kind: int
@@ -167,19 +167,9 @@ def approximate(
 ) -> Approximation:
     """Return the chart grammar of a binarized tree-substitution grammar.
 
-    Parameters
-    ----------
-    priors
-        Priors by label. Missing ones are estimated.
-    smoothed
-        Whether to smooth with the base distribution. Otherwise fragments have their relative frequencies.
-    base
-        Base distribution, one of `BASES`.
-
-    Raises
-    ------
-    InputError
-        If a fragment has a node with more than two children, or no fragment has the root label.
+    `priors` are by label; missing ones are estimated. If `smoothed`, fragments are smoothed with `base`, one of
+    `BASES`, else they have their relative frequencies. Raises `InputError` if a fragment has a node with more than two
+    children, or no fragment has the root label.
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}

@@ -41,10 +41,7 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Scores of parses against gold trees, over all sentences together. Rates are between 0 and 1.
-
-    `tagging` is the share of correct tags.
-    """
+    """Scores of parses over all sentences, from 0 to 1; `tagging` is the share of correct tags."""
 
     sentences: int
     precision: float

@@ -1,4 +1,4 @@
-"""What treebanks adds to the daemon: commands."""
+"""Extension that adds the command `parse`."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
 """Tree-substitution grammars as lists of fragments with counts, such as `(NP (DT the) (NN)) ||| 17`.
 
-If the counts are those of derivations of a treebank, every treebank node belongs to exactly one counted fragment, so
-that the context-free productions of the treebank can be computed from the grammar.
+If the counts are from derivations of a treebank, every treebank node belongs to exactly one counted fragment, so that
+the treebank's context-free productions can be computed from the grammar.
 """
 
 import math
@@ -63,7 +63,7 @@ def node_production(node: Tree) -> Production:
 
 
 def read_grammar(path: str) -> TreeGrammar:
-    """Read a grammar from `fragment ||| count` lines. Fields after the count are ignored."""
+    """Read a grammar from `fragment ||| count` lines, ignoring further fields. Raises `InputError`."""
     counts: dict[str, tuple[Tree, float]] = {}
     for name, number, line in numbered_lines(path):
         if not line.strip():

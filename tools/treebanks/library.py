@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 class ParsedText(NamedTuple):
-    """Bracketed tree of a sentence, empty for an empty sentence.
-
-    `found` is False if a flat tree replaces a missing parse.
-    """
+    """Bracketed tree of a sentence, or an empty text; `found` is False if a flat tree replaces a missing parse."""
 
     tree: str
     found: bool
@@ -78,7 +75,7 @@ def parse(
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Evaluate a file of trees against manual trees as EVALB does: `all` sentences, and those `up_to_cutoff` words."""
+    """Evaluate a file of trees like EVALB: `all` sentences, and those `up_to_cutoff` words. Raises `InputError`."""
     right, found = read_trees(str(reference)), read_trees(str(trees))
     if len(found) != len(right):
         raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")

@@ -1,8 +1,8 @@
 """Parser for tree-substitution grammars.
 
-Three objectives [CGB09 §5]: MPD, the tree of the best derivation; MPP, the tree sampled most often; MER, the tree
-with the largest sum of expected production counts, that is maximum expected recall of context-free rules
-[Goodman 2003; MAX-RULE-SUM of Petrov & Klein 2007].
+Three objectives [CGB09 §5]: MPD, the tree of the best derivation; MPP, the tree sampled most often; MER, the tree with
+the largest sum of expected production counts, that is maximum expected recall of context-free rules [Goodman 2003;
+MAX-RULE-SUM of Petrov & Klein 2007].
 """
 
 from collections import defaultdict
@@ -104,7 +104,7 @@ class Parser:
     """Parser with one grammar. The sentence number selects the random stream of a sentence."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """Set the number of derivations to sample for MPP and MER; with 0, MER uses exact expectations."""
+        """Set the draws for MPP and MER; 0: MER uses exact expectations. Raises `UsageError` if negative."""
         if draws < 0:
             raise UsageError(f"draws must be >= 0, got {draws}")
         self.grammar = grammar
@@ -162,7 +162,7 @@ class Parser:
         return Forest(rules, chart, self.grammar.root)
 
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
-        """Return how often the Metropolis-Hastings chain stays at each draw, and a draw of its most frequent tree."""
+        """Return the Metropolis-Hastings chain's visits to each draw, and a draw of its most frequent tree."""
         drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = count_repeats(key, drawn)
         trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)

@@ -250,9 +250,7 @@ def _look_around(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first` given the others; returns the pair where counts lack room, or the
-    end.
-    """
+    """Resample each link of the pairs from `first`; returns the pair where counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     no_word = np.int64(len(chain.conditioning) - 1)

@@ -74,9 +74,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first` given the others; returns the pair where counts lack room, or the
-    end.
-    """
+    """Resample each link of the pairs from `first`; returns the pair where counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):

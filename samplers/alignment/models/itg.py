@@ -33,10 +33,7 @@ Strengths are fixed: sampled ones would rise, since Model 1 was trained on the c
 
 
 class ItgAligner:
-    """Samplers of one corpus: Model 1 is trained once; each chain has its own memory.
-
-    Links of other pairs are added to Model 1 as expected counts.
-    """
+    """Samplers of one corpus. Model 1 is trained once, with links of other pairs as expected counts. Thread-safe."""
 
     def __init__(
         self, source: Side, target: Side, options: AlignerOptions, known: Sequence[PriorCounts | None] = ()
@@ -53,10 +50,7 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain from these links. Thread-safe.
-
-        If two links share a word, the more probable one is used.
-        """
+        """Run all sweeps of one chain from these links, the more probable ones if they share words. Thread-safe."""
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         settings = SETTINGS if self._options.slices == FLAT else replace(SETTINGS, long_shape=None)

@@ -87,10 +87,7 @@ def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping.
-
-    A larger corpus needs fewer sweeps.
-    """
+    """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping."""
     part = min(1.0, _SMALL / max(pairs, 1))
     chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_FALL))
     effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_FALL, _MIN_CHAINS * _MIN_SWEEPS)
@@ -112,9 +109,7 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of the ITG: several chains from different links, a sample of every other sweep of the second
-    half.
-    """
+    """Return defaults of the ITG: chains from different links, sampled every other sweep of the second half."""
     chosen = sweeps or _fitting(pairs, _MIN_ITG_SWEEPS, _MAX_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
         model="itg",
@@ -169,10 +164,7 @@ def find_model(name: str) -> AlignerModel:
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """Return a model's options for a number of pairs: its defaults, overridden by `chosen` values that are not None.
-
-    Raises `AlignmentInputError`.
-    """
+    """Return a model's defaults, overridden by `chosen` values that are not None. Raises `AlignmentInputError`."""
     models = list_models()
     if name not in models:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(models)}")

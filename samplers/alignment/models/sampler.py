@@ -113,9 +113,7 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), info
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run all sweeps of the chains with these keys from the model's initial links; returns the sum of their
-        samples.
-        """
+        """Run all sweeps of the chains with these keys from the model's initial links; returns the sum of samples."""
         total = empty_marginals(self.direction.sides)
         chains = self._steps.chains
         if chains is None:

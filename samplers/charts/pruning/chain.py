@@ -73,9 +73,7 @@ class Selection(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Weight kept by the masks of one selection: natural log, estimated share of the total, standard error of the
-    share.
-    """
+    """Weight kept by the masks of one selection: natural log, estimated share of the total, standard error."""
 
     log_total: float
     share: float
@@ -161,11 +159,7 @@ def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Start of the chains.
-
-    Positive variables of each chain's first derivation, bool[V]; doubts float64[V], or None; total edges of the charts
-    used.
-    """
+    """Start of chains: positive variables bool[V] of each chain's derivation, doubts float64[V] or None, edges used."""
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64] | None
@@ -252,10 +246,7 @@ _REMEMBERED = 1 << 26
 
 
 class PruningState(NamedTuple):
-    """State of C chains.
-
-    Variables fixed by the last masks, bool[V], and their values in each chain's last derivation, bool[C, V].
-    """
+    """State of C chains: variables fixed by the last masks, bool[V], and values in the last derivations, bool[C, V]."""
 
     selected: NDArray[np.bool_]
     assigned: NDArray[np.bool_]

@@ -113,10 +113,7 @@ class System(ABC):
 
     @abstractmethod
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """Return the values of all variables in derivations sampled from the last graph, bool[N, V], N >= 1.
-
-        Inside sums must be filled.
-        """
+        """Return the variables' values in derivations from the last graph's inside sums, bool[N, V], N >= 1."""
 
     @abstractmethod
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,9 +200,7 @@ class PairSystem(System):
 
 
 class SentenceSystem(System):
-    """Sentence. Features: the probability that each span is a constituent, and expected uses of lexical and binary
-    rules.
-    """
+    """Sentence, with constituent probabilities of spans and expected uses of lexical and binary rules as features."""
 
     def __init__(self, sentence: ChartSentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
         """Create the system; `spans` int32[V, 2] are half open, `rules` are the numbers of lexical and binary rules."""

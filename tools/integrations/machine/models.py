@@ -75,7 +75,7 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
         return MachineTrainer(self, corpus, self._threads)
 
     def align(self, source_segment: Sequence[str], target_segment: Sequence[str]) -> WordAlignmentMatrix:
-        """Align a pair with the current counts, without storing it."""
+        """Align a pair with the current counts, without storing it. Raises `AlignerUntrainedError`."""
         return next(iter(self.align_batch([(source_segment, target_segment)])))
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:

@@ -36,7 +36,7 @@ class LinkedWords:
 
 @dataclass(frozen=True)
 class ConcordanceLine:
-    """A stored pair that holds a phrase."""
+    """Stored pair that contains a phrase."""
 
     pair: int
     source: str
@@ -45,7 +45,7 @@ class ConcordanceLine:
 
 @dataclass(frozen=True)
 class TermSummary:
-    """A term with its usual rendering, the pairs that have both, and those that have the term."""
+    """Term with its usual rendering, the pairs with both, and the pairs with the term."""
 
     source: str
     target: str
@@ -103,7 +103,7 @@ class McpTools:
         ]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
-        """Return up to `limit` latest pairs that contain a phrase on the source side, or else on the target side."""
+        """Return up to `limit` latest pairs with a phrase on the source or else target side. Raises `InputError`."""
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings()).to_words().running()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):

@@ -1,1 +1,1 @@
-"""Samplers that the papers compare their own with."""
+"""Samplers to which the papers compare their own."""

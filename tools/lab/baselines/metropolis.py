@@ -1,6 +1,6 @@
 """Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it.
 
-`propose_pairs` takes the place of the Gibbs sweep: `build(model, batch, resample=propose_pairs)`.
+`propose_pairs` replaces the Gibbs sweep: `build(model, batch, resample=propose_pairs)`.
 """
 
 import math
@@ -59,7 +59,7 @@ def _rules_of_tree(rules, at):
 
 @njit_inline
 def _save(pair, saved):
-    """Write the variables of a pair to scratch memory uint8[3 n], which credits of fragments use between two steps."""
+    """Write the variables of a pair to scratch memory uint8[3 n], which the step does not use otherwise."""
     for v in range(len(pair.node)):
         edge = np.int64(pair.edge[v])
         saved[3 * v], saved[3 * v + 1], saved[3 * v + 2] = edge & 255, edge >> 8, pair.cut[v]
@@ -102,10 +102,7 @@ def propose_pair(random, at):
 
 @njit
 def propose_pairs(block, batch, state, averages, plan, table, model, work):
-    """Like `sweep_pairs`, with one Metropolis-Hastings step per pair.
-
-    The statistics count proposals as sampled edges, and accepted proposals as changed edges.
-    """
+    """Run one Metropolis-Hastings step per pair, like `sweep_pairs`; proposals count as sampled edges."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:

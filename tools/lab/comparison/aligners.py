@@ -16,9 +16,7 @@ EFLOMAL, FAST_ALIGN = "eflomal", "fast_align"
 
 
 def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> float:
-    """Write the links of two files by eflomal's model 3 with its default settings, in both directions. Returns the
-    seconds.
-    """
+    """Write the links of two files by eflomal's model 3, in both directions; returns the seconds."""
     import eflomal
 
     started = time.perf_counter()

@@ -25,7 +25,7 @@ from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, Te
 
 
 def sentence(line: bytes) -> str:
-    """Return a line's tokens separated by single spaces; invalid UTF-8 becomes a word that nothing covers."""
+    """Return a line's tokens separated by single spaces; invalid UTF-8 becomes a word that no rule covers."""
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
@@ -83,8 +83,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's first.
-    """
+    """Comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's first."""
 
     pairs: int
     source_words: int
@@ -104,7 +103,7 @@ def compare(
     threads: int = 2,
     report: Report | None = None,
 ) -> Comparison:
-    """Compare the grammars that a store has sampled with the heuristic ones of the same pairs.
+    """Compare the sampled grammars of a store with the heuristic ones of the same pairs.
 
     `held_out` are source sentences with tokens separated by single spaces. Raises `UsageError` if the store has not
     learned, `InputError` if its pairs must be aligned first.

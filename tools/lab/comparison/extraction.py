@@ -4,7 +4,7 @@ An initial phrase is a pair of spans that are linked only to each other. Its rul
 smaller initial phrases inside it. Each initial phrase has a mass of 1, which its rules share equally.
 
 Rules are collected as rows in a buffer of bounded size; a full buffer is sorted and written to disk. Rows have the
-order of the rules' symbols, so merging the sorted runs brings equal rules together, and also all rules of one source
+order of the rules' symbols, so merging the sorted runs makes equal rules adjacent, and also all rules of one source
 side.
 """
 
@@ -50,7 +50,7 @@ class ExtractionLimits(NamedTuple):
     """Bounds of the extraction.
 
     `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
-    Without `loose` a phrase begins and ends with aligned words, so that one set of links makes one phrase (Chiang
+    Without `loose` a phrase begins and ends with aligned words, so that a set of links makes only one phrase (Chiang
     2007). With it, unaligned words at the edges are optional (Koehn, Och & Marcu 2003).
     """
 
@@ -204,7 +204,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
                     back_low = min(back_low, np.int64(reach[2, t]))
                     back_high = max(back_high, np.int64(reach[3, t]))
             if back_low < i:
-                # A longer span from here has the same link to an earlier word.
+                # A longer span also has this link to an earlier word.
                 break
             if back_high > j:
                 continue
@@ -262,7 +262,7 @@ def _fits(scratch, limits, phrase, one, other):
 
 @njit_inline
 def _span(phrases, phrase, column):
-    """Return the span of a phrase on the side whose start is in a column; for _NONE a span that no word starts."""
+    """Return the span of a phrase on the side whose start is in a column; for _NONE a span before all words."""
     if phrase < 0:
         return np.int64(_NONE), np.int64(_NONE)
     return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
@@ -392,9 +392,9 @@ class RulePosition(NamedTuple):
 def extract(
     bitext: Bitext, limits: ExtractionLimits, buffer: RuleBuffer, scratch: ExtractionScratch, place: RulePosition
 ) -> RulePosition:
-    """Add rules to the buffer from a position on; return the next position, after the last pair if all is done.
+    """Add rules to the buffer from a position on; returns the next position, after the last pair at the end.
 
-    It stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
+    Stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
     `ExtractionError` if even an empty buffer has no room.
     """
     last = len(bitext.source_offset) - 1
@@ -523,7 +523,7 @@ def _make_heap(merge, words):
 
 
 def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowShape) -> Merge:
-    """Start merging sorted runs that end at `ends` int64[runs], each where the next one begins."""
+    """Start merging consecutive sorted runs that end at `ends` int64[runs]."""
     heads = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
     filled = np.flatnonzero(heads < ends).astype(np.int64)
     merge = Merge(rows, heads, ends.copy(), filled, np.array([len(filled)], np.int64))
@@ -532,7 +532,7 @@ def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowSha
 
 
 def merge_some(merge: Merge, shape: RowShape, most: int) -> NDArray[np.uint64]:
-    """Return up to `most` further rules as rows, each once, with its sums; none at the end."""
+    """Return up to `most` further rules as rows, each once, with its sums; empty at the end."""
     merged = np.empty((most, shape.width), np.uint64)
     return merged[: _merge_some(merge, shape, merged)]
 
@@ -651,10 +651,10 @@ def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, tar
 
 
 class HeuristicGrammar:
-    """The rules of the bitexts added to it; a context manager that deletes its temporary files.
+    """Rules of the bitexts added to it; a context manager that deletes its temporary files.
 
     Each of `threads` threads holds `rules_a_buffer` rules in memory. Adding pairs raises `ExtractionError` if one
-    phrase has more rules than that.
+    phrase has more rules.
     """
 
     def __init__(

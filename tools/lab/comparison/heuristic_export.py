@@ -1,4 +1,4 @@
-"""Heuristic grammars as files in any export format, so that decoders can use them like any other grammar.
+"""Heuristic grammars as files in any export format, for decoders.
 
 Extraction keeps no links inside rules. For lexical weights each target word is linked to the rule's source word that
 most probably translates to it, if the pairs ever link the two.
@@ -36,7 +36,7 @@ _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
 _NO_WORD = "\x01"
-"""A word that no sentence contains: corpora have no control characters."""
+"""Word that no sentence contains, since corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
@@ -51,8 +51,8 @@ def export_heuristic(
     """Write the heuristic grammar of a store's pairs to a new file, with the format's glue rules next to it.
 
     Without `singletons`, rules that occur once and have more than one source word are omitted. Returns the number of
-    rules written, and the numbers of rules of the whole grammar of scope 0, 1, … Export filters apply, except those
-    on alignments. Raises `ExtractionError`.
+    rules written, and the numbers of rules of the whole grammar of scope 0, 1, …. Export filters apply, except those on
+    alignments. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE

@@ -92,7 +92,7 @@ def mark_covered(symbols, starts, ngrams, covered):
 
 
 def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
-    """Return for n = 1, 2, … the covered share of the text's n-grams, counting repeats; 0 if there are none."""
+    """Return the covered share of the text's n-grams for n = 1, 2, …, counting repeats; 0 without n-grams."""
     shares = []
     for n in range(1, ngrams.longest + 1):
         chosen = ngrams.sizes == n
@@ -103,12 +103,12 @@ def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFigures:
-    """A row of the table.
+    """Row of the table.
 
-    `rules_by_scope` counts the rules of scope 0, 1, …, up to the maximum of the comparison, `rules` all of them,
-    `left_out` those beyond it. `ratio` is `rules` over those of the first grammar. `covered` are the shares of the
-    held-out source n-grams, n = 1, 2, …, that occur as adjacent words of some source side (empty without held-out
-    text). `bytes` is the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
+    `rules_by_scope` counts the rules of scope 0, 1, …, up to the maximum of the comparison, `rules` all of these,
+    `left_out` rules beyond it. `ratio` is `rules` over the first grammar's. `covered` are the shares of the held-out
+    source n-grams, n = 1, 2, …, that occur as adjacent words of some source side (empty without held-out text). `bytes`
+    is the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Measure:
         self._bytes = 0
 
     def count(self, scopes: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Count rules by scope, and return which of them belong to the grammar."""
+        """Count rules by scope; returns which of them belong to the grammar."""
         within: NDArray[np.bool_] = scopes <= self.max_scope
         self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
         self._left_out += int(np.count_nonzero(~within))

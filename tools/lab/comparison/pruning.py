@@ -42,7 +42,7 @@ class Pruning(NamedTuple):
 
 
 def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return for each rule whether it is kept; among equally good ones, an evenly spaced selection is kept."""
+    """Return for each rule whether it is kept; of equally good rules, an evenly spaced selection is kept."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
@@ -101,9 +101,7 @@ class _Table(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """Scratch memory for the current rule: its symbols, and those of a part; `sizes` int64[2] of source and target
-    side.
-    """
+    """Scratch memory for the current rule and a part: symbols, and sizes int64[2] of source and target side."""
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -156,7 +154,7 @@ def _unpack(row, shape, room):
 def _part(room, source, target, source_gap, target_gap):
     """Return the code of the rule made from spans of the current rule, with a nonterminal for a span inside each.
 
-    Nonterminals are numbered in source order, as in grammars. 0: one of them is on one side only, or there are too
+    Nonterminals are numbered in source order, as in grammars. Returns 0 for a nonterminal on one side only, or too
     many.
     """
     numbers = room.numbers
@@ -202,7 +200,7 @@ def _part(room, source, target, source_gap, target_gap):
 
 @njit_inline
 def _log_of(table, code):
-    """Return ln p of the rule with the code; 1 if there is none."""
+    """Return ln p of the rule with the code, or 1 if it does not exist."""
     if code == _EMPTY:
         return 1.0
     mask = table_mask(table.codes)

@@ -44,17 +44,16 @@ _LOOK_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages of a store of many rules, on SQLite and on an empty Postgres database, if
-    given.
+    """Measure search, rule and word pages of a store of many rules, on SQLite and optionally Postgres.
 
-    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules, and the most
-    frequent ones, which take longest, are drawn most.
+    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules: the most
+    frequent ones, which take longest, most often.
     """
     return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
 
 
 def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on the Postgres database, if given.
+    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and optionally Postgres.
 
     Raises `UsageError` if the database already contains a store.
     """
@@ -67,7 +66,7 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
         for name, url in urls.items():
             made = generate(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
-                # Postgres analyzes its tables now, as it would by itself a minute later.
+                # Postgres analyzes its tables now, instead of a minute later.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
                 with engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM ANALYZE")
@@ -139,7 +138,7 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
 
 
 class _Quiet:
-    """A daemon that only answers and has no pair to change."""
+    """Daemon that only serves pages, without pairs to change."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.opened = store, GrammarStore(store)
@@ -180,8 +179,8 @@ def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
 def measure_services(corpus: Corpus) -> Figures:
     """Measure `POST /v1/align`, with one and fifty pairs per request, and `GET /v1/evidence`, in milliseconds.
 
-    Alignments are compared with the links of the whole corpus. Evidence is measured on a store of many rules, on
-    SQLite and on an empty Postgres database, if given.
+    Alignments are compared with the links of the whole corpus. Evidence is measured on a store of many rules, on SQLite
+    and optionally an empty Postgres database.
     """
     with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
         with Input(corpus.files(folder)) as source:
@@ -210,7 +209,7 @@ def _measure_evidence(corpus: Corpus) -> Figures:
 
 
 def _sentences(corpus: Corpus) -> list[str]:
-    """Return sentences that no pair has: the first half of one in the corpus, and the second half of another."""
+    """Return new sentences: the first half of one in the corpus, and the second half of another."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     found = []

@@ -1,10 +1,10 @@
 """Compare expected uses with a long run: averages over sweeps, against means over retained draws.
 
-python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
+    python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
 For rules with at least half a use it prints the overlap: the shared rules' part of each grammar's rules and of their
-uses (means), and of the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one
-chain are compared with the exact sums of the same draws.
+uses (means), and of the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one chain
+are compared with the exact sums of the same draws.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +60,7 @@ def sum_uses(parts: Sequence[Uses]) -> Uses:
 
 
 def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the different rows of keys, and for each row the number of its key."""
+    """Return the distinct keys, and for each row its key's number."""
     mixed = keys[:, -1].copy()
     for column in keys.T[:-1]:
         mixed = (mixed ^ (mixed >> _HALF)) * _MULTIPLIER + column
@@ -106,7 +106,7 @@ def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
 def sweeping(
     batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
 ) -> Iterator[tuple[int, ChainState, Model]]:
-    """Yield each sweep of a chain by the default schedule: sweeps since burn-in (below 1: none), state and model.
+    """Yield each sweep of a chain by the default schedule: sweeps since burn-in (0 or less: before), state and model.
 
     `replaced` may reset the averages before a sweep.
     """

@@ -1,9 +1,9 @@
 """Compare sampling in blocks with sequential sampling, by number of pairs.
 
-python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
+    python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
-Corpora of each size are cut from the bitext, with neighboring pairs each. Each is sampled by two sequential chains
-and by two in blocks of one pair, 64 per round, as stores do from 1,024 pairs on.
+Corpora of each size are cut from the bitext, each from adjacent pairs. Each is sampled by two sequential chains and by
+two in blocks of one pair, 64 per round, like stores of 1,024 pairs or more.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,7 @@ _SAMPLED = 5
 
 
 class ChainMeans(NamedTuple):
-    """Means of a chain: `log_likelihood` natural, and each rule's share of all uses.
-
-    `rules` uint64[R] ascending, `share` float64[R], which sums to 1.
-    """
+    """Means of a chain: `log_likelihood` (natural), and shares float64[R] of all uses by rule, uint64[R] ascending."""
 
     log_likelihood: float
     rules: NDArray[np.uint64]
@@ -98,7 +95,7 @@ def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
 
 
 def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[BlockDifference]:
-    """Yield the results of each size in turn: as many corpora as the pairs allow, up to 200."""
+    """Yield the results of each size in turn, for up to 200 corpora."""
     rows = read_rows(corpus)
     for size in sizes:
         for first in range(0, min(_MAX_CORPORA * size, len(rows) - size + 1), size):

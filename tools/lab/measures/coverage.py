@@ -1,9 +1,9 @@
-"""Measure how often intervals of two standard errors around expected uses hold the truth, over seeds.
+"""Measure how often intervals of two standard errors around expected uses contain the true uses, over seeds.
 
-python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
+    python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
 
-The truth of a chain is the mean of what the other chains say after most sweeps, by exact sums that leave nothing out. A
-chain's own part is what a store of this age would show: its records, as they are written, with their errors.
+The true uses of a chain are the means of the other chains after the most sweeps, by exact sums of all rules. A chain's
+own estimates are those of a store after this number of sweeps: its records as written, with their errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
 """Bounds of the bins by true expected uses."""
 _PARTS_AT_ONCE = 16
 _NOMINAL = 1.959964
-"""Standard errors on either side of an interval that holds 95 % of a normal distribution."""
+"""Standard errors on either side of an interval that contains 95 % of a normal distribution."""
 
 
 class Shown(NamedTuple):
-    """Rules that a store shows: `keys` uint64[R, 2], expected uses and their errors float64[R]; share that is shown."""
+    """Estimates of a store: `keys` uint64[R, 2], expected uses and their errors float64[R]; share of all uses."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
@@ -40,8 +40,11 @@ class Shown(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Rules of a bin: their number, root of the mean error told squared, and of the real one; share of the shown rules
-    whose interval holds the truth, and share of rules that are shown."""
+    """Rules of a bin.
+
+    Their number; root mean square of the reported and of the real error; share of the reported rules whose interval
+    contains the true uses, and share of rules that are reported.
+    """
 
     least: float
     rules: int
@@ -52,7 +55,7 @@ class Coverage(NamedTuple):
 
 
 def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Iterator[Shown]:
-    """Yield what a store shows after each number of averaged sweeps."""
+    """Yield the estimates of a store after each number of averaged sweeps."""
     for averaged, state, _ in sweeping(batch, corpus, seed, max(ages)):
         if averaged not in ages:
             continue
@@ -66,7 +69,7 @@ def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Itera
 
 
 def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
-    """Return the mean uses of a chain; averages begin again before any rule is let go, and are added up."""
+    """Return the mean uses of a chain from sums over averages, which are reset before any rule is dropped."""
     room = 4 * np.diff(empty_averages(batch).first)
     parts: list[Uses] = []
 
@@ -89,7 +92,7 @@ def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
 
 
 def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
-    """Return a row for each bin. `truths` are the means of each chain; the truth of one chain is that of all others."""
+    """Return a row for each bin. `truths` are the means of each chain; a chain's true uses are from all others."""
     total = sum_uses(list(truths))
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
     for k, (one, own) in enumerate(zip(found, truths, strict=True)):
@@ -97,7 +100,7 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
         means, truth = together(Uses(one.keys, one.means), others)
         errors, _ = together(Uses(one.keys, one.errors), others)
         truth = truth / (len(found) - 1)
-        # The truth is itself a mean of chains, so differences have its error besides.
+        # The true uses are also means of chains, so differences include their error.
         held = np.abs(means - truth) <= _NOMINAL * errors * np.sqrt(len(found) / (len(found) - 1))
         for numbers, least, most in zip(counts, BOUNDS, BOUNDS[1:], strict=False):
             chosen = (truth >= least) & (truth < most)
@@ -123,7 +126,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=3, help="Chains.")] = 8,
     ages: Annotated[str, typer.Option(help="Averaged sweeps of the stores, in ascending order.")] = "50,250,1000",
 ) -> None:
-    """Measure how often intervals around expected uses hold the truth."""
+    """Measure how often intervals around expected uses contain the true uses."""
     corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, threads=1)
     batch = read_batch(corpus)
     sweeps = [int(age) for age in ages.split(",")]

@@ -181,7 +181,7 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
 
 
 def _rule(random: np.random.Generator) -> MadeRule:
-    """Return a rule of one to three words on each side, with word frequencies as uneven as in a language."""
+    """Return a rule of one to three words on each side, with word frequencies skewed as in natural language."""
     drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
@@ -191,10 +191,9 @@ def _rule(random: np.random.Generator) -> MadeRule:
 
 
 def measure_asking(corpus: Corpus) -> Figures:
-    """Measure queries by side or word in milliseconds, and whole dumps in rules per second, from SQLite with many
-    rules.
+    """Measure queries by side or word (ms), and dumps (rules per second), on SQLite with many artificial rules.
 
-    The rules are artificial, a million by default; sides are drawn from them uniformly by rule.
+    Sides are drawn uniformly by rule from a million rules by default.
     """
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}

@@ -35,9 +35,7 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Measure pairs per second of processor time in steady state, by sampler and a; the exhaustive sampler on fewer
-    pairs.
-    """
+    """Measure pairs per second of processor time in steady state, by sampler and a; fewer pairs if exhaustive."""
     batch = _read(corpus)
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))

@@ -1,6 +1,6 @@
 """Measure the time of a daemon from a posted pair to a translation that uses it.
 
-python -m hierogram.tools.lab.measures.new_pairs store.db --pairs 8 --rest 8
+    python -m hierogram.tools.lab.measures.new_pairs store.db --pairs 8 --rest 8
 
 Each pair has a new word on each side. The store is copied; the daemon samples and translates at the same time, as in
 normal use.

@@ -86,10 +86,7 @@ def measured(measure: Measure, corpus: Corpus) -> Figures:
 
 @contextmanager
 def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
-    """Serve a store of the folder on a free port (the configuration sets `port = 0`) and yield its address.
-
-    Raises `RuntimeError` if the daemon does not listen.
-    """
+    """Serve a store of the folder on a free port (`port = 0`) and yield its address. Raises `RuntimeError`."""
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
     heard, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS

@@ -220,8 +220,7 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Measure the seconds of `hierogram --help`, and until the end of a first sweep, with and without compiled kernels.
-    """
+    """Measure the seconds of `hierogram --help`, and of a first sweep with and without compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
         # Without bytecode, Python would parse every module each time.

@@ -26,7 +26,7 @@ _ABSORB_ROUNDS = 5
 _WARMING = 100
 _PAIRS_PER_CHUNK = 5_000
 _SECONDS_PER_LIKELIHOOD = 60.0
-"""As often as the daemon computes the likelihood, whose time is proportional to the store."""
+"""Seconds between likelihoods, as in the daemon; their time is proportional to the store."""
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
@@ -36,9 +36,7 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
-    """Measure pairs per second from files to a committed store: best of three on SQLite, and once on Postgres, if
-    given.
-    """
+    """Measure pairs per second from files to a committed store: best of three on SQLite, once on Postgres."""
     figures: Figures = {}
     with temporary_folder() as folder:
         paths = corpus.files(folder)
@@ -87,7 +85,7 @@ def measure_learning(corpus: Corpus) -> Figures:
 def _renamed(text: str, copy: int) -> str:
     """Return a text of the same shape in which a third of the words are specific to the copy.
 
-    So words and rules of a store of copies grow about like those of real text.
+    So words and rules of a store of copies grow about as in real text.
     """
     if copy == 0:
         return text
@@ -122,9 +120,7 @@ def _store_pairs(store: Store, pairs: NewPairs) -> None:
 
 
 def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
-    """Return the seconds to store new pairs and take them through the stratified schedule given the counts of all
-    others.
-    """
+    """Return the seconds to store new pairs and take them through the stratified schedule."""
     started = time.perf_counter()
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
@@ -136,9 +132,9 @@ def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
 def measure_absorbing(corpus: Corpus) -> Figures:
     """Measure the seconds to add 1,000 pairs to a small and to a large store, alternating, with the same pairs.
 
-    Each store has just learned its pairs, like that of a running daemon. After half of the rounds a new small store
-    replaces the first, so that it stays small. `ratio` is that of the sums of all rounds, whose pairs differ;
-    `ratio_of_medians` that of their medians.
+    Each store has just learned its pairs, as in a running daemon. After half of the rounds a new small store replaces
+    the first, so that it stays small. `ratio` compares the sums of all rounds, whose pairs differ; `ratio_of_medians`
+    their medians.
     """
     sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}

@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
 
-Links are those of one direction, with at most one target word for each source word, and of both, symmetrized by
-grow-diag-final-and. Hiero's grammar is extracted from each; its phrases alone, translated monotonically, and the
-whole grammar translate. Weights are tuned for each. eflomal takes part if its package is installed, fast_align if the
+Links are from one direction, with at most one target word for each source word, and from both, symmetrized by
+grow-diag-final-and. Hiero's grammar is extracted from each. Its phrases alone, translated monotonically, and the whole
+grammar translate with their own tuned weights. eflomal is included if its package is installed, fast_align if the
 program is found. Results are cached in the folder, so the same command continues an interrupted run.
 """
 
@@ -52,7 +52,7 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in list_models() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
-"""The paper's models first; numbers of links are relative to those of the first."""
+"""Aligners, the paper's models first; numbers of links are relative to the first one's."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
 
@@ -167,7 +167,7 @@ class _Figure:
 
 
 def _times() -> tuple[float, float]:
-    """Return processor seconds of this process and of those that have ended."""
+    """Return processor seconds of this process and of finished child processes."""
     import resource
 
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)

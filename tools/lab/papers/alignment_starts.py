@@ -1,9 +1,9 @@
 """Compare `bhmm` chains that start from different links, by mean ln P and share of linked words.
 
-python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
+    python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
 
-Target words are emitted, as in `hierogram align --direction forward`. ln P is that of all links and words, including
-the normalization of jumps. Each chain has independent random numbers.
+Target words are emitted, as in `hierogram align --direction forward`. ln P is the probability of all links and words,
+including the normalization of jumps. Each chain has independent random numbers.
 """
 
 import time
@@ -27,7 +27,7 @@ MODEL1, HALF, NOTHING = "model1", "half", "nothing"
 STARTS = (MODEL1, HALF, NOTHING)
 """The links of IBM Model 1, a random half of them, and none."""
 _PARTS = 5
-"""Parts of a chain whose means are printed. In the last one a chain is warmed up."""
+"""Parts of a chain whose means are printed. A chain is warmed up in the last one."""
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.papers.claims corpus.zh corpus.en all.ptb --work claims
 
-docs/papers.md has the same commands with the arguments for the documented figures. Results are cached in the folder,
-so the same command continues an interrupted run.
+docs/papers.md has the same commands with the arguments for the documented figures. Results are cached in the folder, so
+the same command continues an interrupted run.
 """
 
 import csv

@@ -1,9 +1,9 @@
-"""Compare scores of pairs cut in pieces with those of whole charts, of which they are lower bounds.
+"""Compare scores of pairs cut in pieces with scores of whole charts, of which they are lower bounds.
 
     python -m hierogram.tools.lab.papers.cut_scores sqlite:///news.db --pairs 100
 
-Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as by `hierogram
-score`, and whole. All numbers are per token.
+Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as by `hierogram score`,
+and whole. All numbers are per token.
 """
 
 import time
@@ -22,8 +22,8 @@ from hierogram.tools.scores.scoring import EXACT_WORD_PAIRS, Scorer
 def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Score the first `pairs` stored pairs of more than `exact` and up to `largest` word pairs.
 
-    Returns float64[2, N], by which the log-probability and the unseen share of the whole are higher; and processor
-    seconds of both, float64[2].
+    Returns the increase of log-probability and unseen share by whole charts, float64[2, N], and processor seconds of
+    both.
     """
     found: list[tuple[float, float]] = []
     seconds = np.zeros(2)

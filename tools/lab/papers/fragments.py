@@ -3,7 +3,7 @@
     hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
     python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
 
-Fragments with one production are those of a context-free grammar; sizes are those of the others.
+Fragments with one production form a context-free grammar; sizes are given for the others.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ Counted = Sequence[tuple[Tree, float]]
 
 
 class Size(NamedTuple):
-    """A fragment's height in productions, nodes, words, and nonterminals at its frontier."""
+    """Size of a fragment: height in productions, nodes, words, and frontier nonterminals."""
 
     height: int
     nodes: int

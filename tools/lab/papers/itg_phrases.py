@@ -99,8 +99,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     wanted: PhraseOptions,
 ) -> None:
-    """Learn grammars from raw pairs by the ITG, for each maximum phrase length, and print the quality of translations.
-    """
+    """Learn grammars from raw pairs by the ITG, for each maximum phrase length, and print translation quality."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
     experiment = begin(files, wanted)

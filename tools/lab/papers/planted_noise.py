@@ -52,7 +52,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] is the corruption of each of the first ones as an index into `KINDS`, or -1."""
+    """Pairs as words; `kind` int64[N] is the corruption of each of the first ones, an index into `KINDS`, or -1."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -98,7 +98,7 @@ def plant(source: list[list[str]], target: list[list[str]], other: list[list[str
 def _changed(
     way: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the corrupted target; unchanged if other pairs are needed for it; None if it is impossible."""
+    """Return the corrupted target; unchanged if it needs other pairs; None if impossible."""
     words = list(target)
     if way == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
@@ -157,7 +157,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 
 
 def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Return the doubt of each score about each of the first pairs."""
+    """Return the doubts of each score for the first pairs."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)

@@ -57,7 +57,7 @@ def _divided(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return cumulative log probabilities over the words of a side, float64[words + 1], inside and outside a span.
 
-    They are given the words inside a span of `size` words of the other side, and those outside it.
+    They are conditioned on the words inside a span of `size` words of the other side, and on the words outside it.
     """
     inside = np.log((within + null) / (size + 1))
     outside = np.log((np.maximum(whole - within, 0) + null) / (words - size + 1))
@@ -84,7 +84,7 @@ _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 12
 """Numbers of masks, the same for every pair, at the points of Figure 4 d."""
 _MAX_STEPS = 2_000
 _MAX_KNOWN = 100
-"""Consecutive masks with known charts after which the search for new ones ends."""
+"""Number of consecutive masks with known charts after which the search for new ones ends."""
 _NEAR = 0.08
 """Maximum relative difference of the sizes of pairs of about one size."""
 
@@ -186,9 +186,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
 def _tictactoe(
     corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
 ) -> NDArray[np.float64]:
-    """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]; no features without a
-    derivation.
-    """
+    """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]."""
     merit = figures_of_merit(*corpus.given(pair))
     builder = PairBuilder()
     found = []
@@ -218,8 +216,8 @@ def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
 class Saving(NamedTuple):
     """Results of pairs of about one size.
 
-    Their number, mean edges of whole charts and of a mask, the median of their ratios, seconds of a mask, and the
-    share of the shorter side's words that have a variable.
+    Their number, mean edges of whole charts and of a mask, the median of their ratios, seconds of a mask, and the share
+    of the shorter side's words that have a variable.
     """
 
     size: int
@@ -261,7 +259,7 @@ def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) 
 def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
     """Return the increase of the error per 100 word pairs (least squares), and its robust standard error.
 
-    The standard error allows for a larger variance of the errors of larger pairs.
+    The standard error allows for larger variance in larger pairs.
     """
     apart = size - size.mean()
     found = float((apart * error).sum() / (apart**2).sum())

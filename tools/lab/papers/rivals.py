@@ -1,9 +1,9 @@
 """Compare the translations of the default exported grammar and its rivals, over several chains.
 
-python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
+    python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 
-Weights are tuned for each grammar, as users do; and once, with Hiero's grammar and all features. Results are cached
-in the folder step by step, so the same command continues an interrupted run.
+Weights are tuned for each grammar, as users do; and once, with Hiero's grammar and all features. Results are cached in
+the folder step by step, so the same command continues an interrupted run.
 """
 
 import json
@@ -62,13 +62,13 @@ class RivalOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class RivalRow:
-    """A row of the table; figures are means over chains, `spread` is from the lowest BLEU to the highest.
+    """Row of the table; figures are means over chains, `spread` is from the lowest BLEU to the highest.
 
     `rules` is the number of rules of the whole grammar up to the scope, `bytes` the size of the file filtered for the
-    held-out text. Seconds are those to write that file, and processor seconds to translate a sentence. `untuned`:
-    BLEU with the built-in weights, `once` with weights tuned with the first grammar. `start_won`: how often the
-    initial weights of tuning were the best. `p`: probability that its BLEU differs from the first row's by chance,
-    over sentences and chains; `p_of_means`: that it differs from that of posterior means.
+    held-out text. Seconds are for writing that file, and processor seconds for translating a sentence. `untuned`: BLEU
+    with the built-in weights, `once` with weights tuned with the first grammar. `start_won`: number of times that
+    tuning did not improve the initial weights. `p`: probability that its BLEU differs from the first row's by chance,
+    over sentences and chains; `p_of_means`: from that of posterior means.
     """
 
     name: str
@@ -246,8 +246,8 @@ def p_of_difference(
     """Return the probability of such a difference in the mean score by chance, over sentences and chains.
 
     Statistics are float64[chains, sentences, …], summed for `score` (default: BLEU). Sentences are resampled jointly,
-    chains separately. The result is the share of resamples whose difference deviates from the actual one by at least
-    the actual difference.
+    chains separately. The result is the share of resamples that deviate from the actual difference by at least its
+    size.
     """
     random = np.random.default_rng(1)
 

@@ -42,7 +42,7 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class SamplerSetup:
-    """A way to sample: a model, a schedule, how chains run, and the maximum number of sweeps.
+    """Way to sample: a model, a schedule, how chains run, and the maximum number of sweeps.
 
     Sweeps before `counted_from` (at another temperature than 1) do not count as reaching a goal.
     """
@@ -71,7 +71,7 @@ class Point(NamedTuple):
 def run(batch: Batch, ways: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
     """Yield the points of every way with every seed; seed by seed, so that other load affects all alike.
 
-    Kernels are compiled, or loaded, before the clock starts.
+    Kernels are compiled or loaded before timing.
     """
     models = {way.label: model_over(batch, way.model, way.strength, way.discount) for way in ways}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
@@ -114,9 +114,7 @@ def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
 
 
 class Reached(NamedTuple):
-    """When a way reaches a log-likelihood, as means over the seeds that do: sweeps, seconds, and the number of such
-    seeds.
-    """
+    """Mean sweeps and seconds until a way reaches a log-likelihood, and the number of seeds that do."""
 
     sweeps: float
     seconds: float
@@ -179,17 +177,13 @@ FIGURES = {
         SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
-"""Ways drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood.
-
-The paper compares the first two processes.
-"""
+"""Ways drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood."""
 _FIRST_SWEEP = {"figure-6": 10}
 """First sweep drawn in a figure."""
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return the log-likelihood of each way at the beginning, after ten sweeps and at the end, as means over the runs.
-    """
+    """Return mean log-likelihoods of each way at the beginning, after ten sweeps and at the end."""
     rows = []
     for label, curve in curves_of(points).items():
         middle = curve.mean(axis=0)

@@ -1,6 +1,6 @@
 """Compare schedules by where and when chains settle; log-likelihood against sweeps and seconds.
 
-python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
+    python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
 Each way is run with five seeds. The goal of a seed is the value of the schedule of [CFGŠ14 §5.3], ten sweeps for each
 of seven levels, after 100 sweeps.

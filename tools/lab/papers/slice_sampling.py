@@ -52,8 +52,8 @@ _ITERATIONS = 5
 def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
     """Return BLEU and half its 95 % interval, as text, by the names of the links.
 
-    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the
-    first grammar; the weight of target words is fitted for each. Existing results are reused.
+    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the first
+    grammar; the weight of target words is fitted for each. Existing results are reused.
     """
     experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
     made = []
@@ -186,8 +186,8 @@ class Run:
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> SampledBitext:
-    """Return the first pairs of up to `LONGEST` words on each side; all pairs with manual links. `phrases` is the
-    phrase length.
+    """Return the first pairs of up to `LONGEST` words per side, all pairs with manual links, and `phrases` words per
+    phrase.
     """
     sides = read_sentences(str(source)), read_sentences(str(target))
     kept = [
@@ -258,7 +258,7 @@ def _aligned(bitext: SampledBitext, sums: LinkSums, implied: bool) -> AlignedCor
 
 
 def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
-    """Return the table, a line for each sampler and start; BLEU by the rows' names, as text."""
+    """Return the table, a line for each sampler and start; `bleu` is text by row name."""
     lines = [
         "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -334,7 +334,7 @@ def main(
 def _sample_all(bitext: SampledBitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
     kept = ResultCache(wanted.work / "found.json")
-    # Sampling a pair of one word first excludes compilation from the times.
+    # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
     tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []

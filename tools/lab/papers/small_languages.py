@@ -53,8 +53,10 @@ class TextSetup:
 
 
 WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
-"""The ways: words, with unknown ones copied; the same with stand-ins for unknown words and fitted lengths; subwords
-on both sides; subwords on sides with rich morphology.
+"""Ways to learn and translate.
+
+Words, with unknown ones copied; words with substitutes for unknown ones and fitted lengths; subwords on both sides;
+subwords on sides with rich morphology.
 """
 WAYS = {
     WORDS: TextSetup({}),
@@ -181,7 +183,7 @@ class _Learned:
         self._store.learn(0, threads=self._threads).run()
 
     def translator(self) -> TextTranslator:
-        """Return a translator with everything learned so far."""
+        """Return a translator with all verses learned so far."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
         hg.lm(text, model, store=self._store, order=self._way.order)
@@ -259,7 +261,7 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
 
 
 def saved(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share of the references' characters that translations save: all except the edits to make them."""
+    """Return the share of the references' characters that translations save: all except their edits."""
     edits = sum(min(_edits(line, own), len(own)) for line, own in zip(lines, references, strict=True))
     return 1 - edits / max(sum(map(len, references)), 1)
 
@@ -281,7 +283,7 @@ def _peak_mb() -> float:
 
 
 def _run_in_process(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
-    """Return the figures of some work that runs in a separate process."""
+    """Return the figures of a function that runs in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *given).result()
 

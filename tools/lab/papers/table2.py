@@ -1,6 +1,6 @@
 """Table 2 of [CFGŠ14] for any bitext: translation quality of sampled and heuristic grammars.
 
-python -m hierogram.tools.lab.papers.table2 corpus.zh corpus.en align.gdfa --work table2
+    python -m hierogram.tools.lab.papers.table2 corpus.zh corpus.en align.gdfa --work table2
 
 Results are cached in the folder step by step, so the same command continues an interrupted run.
 """

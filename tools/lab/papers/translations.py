@@ -1,6 +1,6 @@
 """Compare grammars of one bitext by their translations: learn, extract, tune, translate, and score.
 
-Results stay in a folder, and existing ones are reused.
+Results are cached in a folder.
 """
 
 import tempfile
@@ -56,9 +56,9 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
 """Names of stores.
 
-Pairs alone; the initial state of sampling; eight merged samples; default settings; a Dirichlet process for each
-length of rules, d = 0 [CFGŠ14 §5.4.2]. Other stores have the names of models and the default schedule; the single
-Dirichlet process of all rules has the schedule `quick`.
+Pairs alone; the initial state of sampling; eight merged samples; default settings; a Dirichlet process for each length
+of rules, d = 0 [CFGŠ14 §5.4.2]. Other stores have the names of models and the default schedule; the single Dirichlet
+process of all rules has the schedule `quick`.
 """
 
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
@@ -96,7 +96,7 @@ class ExperimentOptions:
 
 @dataclass(frozen=True, slots=True)
 class TranslationSystem:
-    """A grammar: its name, its store, and how it is exported.
+    """Grammar: its name, its store, and how it is exported.
 
     `features` None: all. `smoothing` None: the default of exports. `pruning` selects rules of a heuristic grammar.
     `chain` is the seed of the store.
@@ -115,15 +115,13 @@ class TranslationSystem:
 
     @property
     def named(self) -> str:
-        """Return its name among the grammars of all chains."""
+        """Return the grammar's name among those of all chains."""
         return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """A grammar file with the rules that can match the held-out sentences, the number of rules by scope, and the
-    seconds of writing.
-    """
+    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds of writing."""
 
     system: TranslationSystem
     file: Path
@@ -144,7 +142,7 @@ class HeldOutPairs:
     references: list[list[str]]
 
     def columns(self) -> list[list[str]]:
-        """Return references by column: the first of each sentence, the second, …"""
+        """Return references by column: the first of each sentence, the second, and so on."""
         most = max(map(len, self.references))
         return [[own[k] if k < len(own) else "" for own in self.references] for k in range(most)]
 
@@ -162,7 +160,7 @@ class Split:
 def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
     """Split a bitext by its source sentences, evenly spaced; training files are written to the folder.
 
-    `tuning` and `test` sentences of up to `longest` words are held out; those of the test have at least `references`
+    `tuning` and `test` sentences of up to `longest` words are held out; test sentences have at least `references`
     references. Raises `InputError` if there are too few sentences, or if files differ in length.
     """
     columns = [read_sentences(file) for file in files]
@@ -205,7 +203,7 @@ def _spaced(items: list[str], wanted: int) -> list[str]:
 
 
 def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """Return the files of a bitext with those of its alignment, which is made if it does not exist."""
+    """Return the files of a bitext and its alignment, which is made if missing."""
     if len(files) > len(("source", "target")):
         return list(files)
     path = folder / "train.align"
@@ -249,10 +247,10 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
 
 
 def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
-    """Take a store's pairs through levels of the schedule `paper`, and commit the samples' means as theirs.
+    """Take a store's pairs through levels of the schedule `paper`, and commit the means of samples.
 
-    The samples are the initial state of sampling (every node cut, a random edge at each), and those after each of the
-    levels: by default the 0th, 10th, …, 70th. Without levels no sample is averaged.
+    The samples are the initial state (every node cut, random edges), and the states after each of the levels: by
+    default the 0th, 10th, …, 70th. Without levels no sample is averaged.
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
@@ -366,10 +364,10 @@ class Experiment:
     def translated(
         self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
-        """Translate with each grammar into its file; return seconds per sentence and the weight of words, by name.
+        """Translate with each grammar into its file; returns seconds per sentence and the weight of words, by name.
 
-        Weights are tuned once, with the first grammar. The weight of target words is fitted for each, since another
-        grammar gives translations of other lengths with the same weights. Seconds are processor time of one thread.
+        Weights are tuned once, with the first grammar. The weight of target words is fitted for each, since the lengths
+        of translations differ. Seconds are processor time of one thread.
         """
         resources = self.equip(options)
         tuned = self.folder / "weights.toml"
@@ -396,7 +394,7 @@ class Experiment:
     def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
         """Fit the weight of words, between 0 and twice its value, to the number of words of the references.
 
-        With several references the one of the closest length counts. All other weights stay.
+        With several references the one of the closest length counts.
         """
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in own] for own in held.references]
@@ -432,7 +430,7 @@ class Experiment:
 
 
 def begin(files: Sequence[str], wanted: ExperimentOptions) -> Experiment:
-    """Start an experiment with a bitext, or with some evenly spaced pairs of it, or continue it.
+    """Start or continue an experiment with a bitext, or with some of its evenly spaced pairs.
 
     Raises `UsageError` if the folder has results of other settings, and the errors of `split`.
     """

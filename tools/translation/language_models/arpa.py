@@ -45,10 +45,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 
 
 class TextCursor:
-    """Bytes of a file in blocks that kernels parse. `cursor` is the position of the parser.
-
-    `blocks`, made of the file's lines, replace its bytes.
-    """
+    """Bytes of a file in blocks that kernels parse; `cursor` is the parser's position. `blocks` replace the file."""
 
     def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
         self.file = file
@@ -273,7 +270,7 @@ class ArpaWriter:
 
 
 def write_arpa(path: Path, named: NamedModel) -> None:
-    """Write a model as an ARPA file, compressed if its suffix is .gz or .zst."""
+    """Write a model as an ARPA file, compressed for suffixes .gz and .zst. Raises `ExportError`."""
     by_order = list(iterate_ngrams(named.model))
     with open_output(path) as file:
         writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])

@@ -201,8 +201,8 @@ OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
 class Report(NamedTuple):
     """Statistics of an estimated model.
 
-    It has the sentences and words of the text, n-grams by order, words that are <unk>, the orders whose discounts could
-    not be estimated, and in `beginning` the first lines of a text that was read as tokens.
+    Sentences and words of the text, n-grams by order, words that are <unk>, the orders whose discounts could not be
+    estimated, and in `beginning` the first lines of a text that was read as tokens.
     """
 
     sentences: int
@@ -385,10 +385,7 @@ def _write_model(
     shown: Progress | None,
     classes: ClassModel | None = None,
 ) -> tuple[list[int], list[int]]:
-    """Count, smooth and write all orders.
-
-    Returns the number of n-grams by order, and the orders whose discounts could not be estimated.
-    """
+    """Count, smooth and write all orders. Returns n-grams by order, and the orders without estimated discounts."""
     top = model.order
     for n in model.count():
         if shown is not None:

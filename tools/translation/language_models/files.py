@@ -31,7 +31,7 @@ _OF_CLASSES = "classes "
 
 
 def open_language_model(path: str, shown: Progress) -> NamedModel:
-    """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input)."""
+    """Return the model of a binary or ARPA file (gzip, zstd; `-`: standard input). Raises `InputError`."""
     if not is_binary(path):
         return read_arpa(path, shown)
     values, arrays = read_arrays(path, _KIND, _VERSION)

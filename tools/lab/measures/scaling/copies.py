@@ -1,8 +1,8 @@
 """Measure the memory of workers and main process with a large store, made of copies of a corpus.
 
-python -m hierogram.tools.lab.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
+    python -m hierogram.tools.lab.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
 
-Copies share no words, so the number of rules is proportional to the store, which is more than for real text.
+Copies share no words, so the number of rules is proportional to the store, more than for real text.
 """
 
 import csv

@@ -1,10 +1,9 @@
 """Measure the costs of the parts of sampling with workers, compared with threads.
 
-python -m hierogram.tools.lab.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
+    python -m hierogram.tools.lab.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
 
-Sweeps of threads and of workers alternate.
-
-`hierogram.tools.lab.measures.scaling.simulating` estimates from the result the time of sweeps on other machines.
+Sweeps of threads and of workers alternate. `hierogram.tools.lab.measures.scaling.simulating` estimates from the result
+the time of sweeps on other machines.
 """
 
 import json
@@ -39,7 +38,7 @@ Result = TypeVar("Result")
 
 
 def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]:
-    """Return the results of the tasks, which run alternately: each is given a function that waits for its next turn."""
+    """Return the results of tasks that alternate: each receives a function that waits for its next turn."""
     # Only the thread whose turn it is, the first in the order, reads the order.
     order, may_go_on = deque(range(len(tasks))), [threading.Semaphore(0) for _ in tasks]
 
@@ -141,10 +140,7 @@ def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
 
 
 def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> BurnIn:
-    """Take all pairs of a store through their burn-in, commit them, and pass the turn after each sweep.
-
-    Afterwards run some more rounds alone.
-    """
+    """Take all pairs through their burn-in, pass the turn after each sweep, commit, and run further rounds alone."""
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         by_workers = learner.chain.reads(store)
         sweeps = learner.course.burn_in
@@ -219,8 +215,7 @@ def _traffic(learner: Learner) -> Traffic:
 
 
 class _Watch:
-    """Stopwatch between `go_on` and `note`, by wall-clock and by processor time; `noted` is the time of the last note.
-    """
+    """Stopwatch between `go_on` and `note`, by wall-clock and processor time; `noted` is the last note's time."""
 
     def __init__(self) -> None:
         self.clock: list[float] = []
@@ -256,10 +251,7 @@ def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 def worker_memory(process: int) -> int:
-    """Return the peak private memory of a local process in bytes; 0 if the system does not report it.
-
-    Shared memory is subtracted with its current size.
-    """
+    """Return the peak private memory of a local process in bytes, or 0; current shared memory is subtracted."""
     status = Path(f"/proc/{process}/status")
     if not status.exists():
         return 0
@@ -271,7 +263,7 @@ def worker_memory(process: int) -> int:
 def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
     """Measure threads and workers alternately, each with a new store; `url` is for the workers' store."""
     with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, None) as one, filled(corpus, url) as other:
-        # With the workers' blocks, so that both get the same samples.
+        # Threads have the workers' blocks, so that both get the same samples.
         blocks = choose_blocks(one.count_pairs())
         threads = LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks)
         shared = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))

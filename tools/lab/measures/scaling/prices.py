@@ -1,6 +1,6 @@
 """Measure the loss of likelihood by blocks: chains of several seeds with several blocks, against sequential ones.
 
-python -m hierogram.tools.lab.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
+    python -m hierogram.tools.lab.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 
 Each chain is recorded when it is done; recorded chains are not run again.
 """
@@ -43,7 +43,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 def prices(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
     """Yield each scheme with mean and standard deviation of its chains' log-likelihoods, and its gain.
 
-    The gain over sequential sampling is in standard deviations of the latter.
+    The gain is over sequential sampling, in its standard deviations.
     """
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():

@@ -3,8 +3,8 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.learning corpus.zh corpus.en links
 
-An ITG is learned from some pairs, once with whole charts and once for each number of masks per chart and iteration.
-The log-likelihood after each iteration is exact; seconds are processor time of learning so far.
+An ITG is learned from some pairs, once with whole charts and once for each number of masks per chart and iteration. The
+log-likelihood after each iteration is exact; seconds are processor time of learning.
 """
 
 import time
@@ -24,7 +24,7 @@ from hierogram.samplers.charts.sentences import CHAIN, make_sentence
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, itg_rules, read_corpus, words_of_pair
 
 Learnable: TypeAlias = "LearnableItg | LearnableTrees"
-"""A grammar with its present weights, and the `size` sentences or pairs from which it is learned."""
+"""Grammar with its current weights, and the `size` sentences or pairs from which it is learned."""
 
 
 class ExpectedCounts(NamedTuple):
@@ -58,7 +58,7 @@ class SoftCounts:
         ]
 
     def count(self, grammar: Learnable) -> ExpectedCounts:
-        """Sum several masks of each chart, under the grammar's present weights."""
+        """Sum several masks of each chart, under the grammar's current weights."""
         features = []
         for number in range(grammar.size):
             kernel = PruningKernel(grammar.system(number), number)
@@ -145,7 +145,7 @@ class _TreebankSystem(SentenceSystem):
     """A sentence whose features end with the expected uses of unary chains, from label to label."""
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `System.features`."""
+        """Return the features of the base class and the expected uses of unary chains."""
         graph, items = self.parsed
         labels = items.whole.shape[1]
         label = np.full(len(items.cell), -1, np.int64)
@@ -184,7 +184,7 @@ class LearnableTrees:
         return _TreebankSystem(make_sentence(self._sorted, self.words[number], self.root), self.spans[number], sizes)
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableTrees":
-        """See `LearnableItg.maximized`."""
+        """Return the maximum-likelihood grammar like `LearnableItg`."""
         grammar, labels = self.grammar, self.grammar.labels
         lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
         chains = np.zeros((labels, labels))
@@ -221,8 +221,7 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 def _reweighed(
     table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
 ) -> NDArray[np.void]:
-    """Weight rules by relative frequency. Those of symbols inside fragments, and of unused labels, keep their weights.
-    """
+    """Weight rules by relative frequency, except rules inside fragments and of unused labels."""
     found = table.copy()
     changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
     found["weight"][changed] = (uses / np.maximum(whole[table["parent"]], 1e-300))[changed]
@@ -230,9 +229,9 @@ def _reweighed(
 
 
 def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
-    """Return an ITG to learn from some evenly spaced pairs with two links and up to `largest` word pairs.
+    """Return an ITG to learn from evenly spaced pairs with two links and up to `largest` word pairs.
 
-    Initially rules are equally probable, and words have their frequencies in these pairs, with each link counted twice.
+    Initially rules are equally probable, and words have their frequencies in these pairs, with links counted twice.
     """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))

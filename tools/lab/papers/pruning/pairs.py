@@ -32,8 +32,7 @@ def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.
 
 
 def mixed_rules() -> Rules:
-    """Return rules of up to three nonterminals in all orders, with a word on either side or both, anywhere among them.
-    """
+    """Return rules of up to three nonterminals in all orders, with words on one side or both, anywhere."""
     sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
     for size in (1, 2, 3):
         source = [-1 - k for k in range(size)]
@@ -84,14 +83,11 @@ class UniformSystem(PairSystem):
     """A pair whose links all have the same doubt: selections and means are the paper's [BPK09 §3.2, §3.3]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return None: each step selects all links that were not selected, and a uniform sample of the others."""
+        """Return None, so that each step selects the unselected links and a uniform sample of the others."""
 
 
 class LinkedCorpus(NamedTuple):
-    """Pairs with Model 1 probabilities and one-to-one links.
-
-    Link counts of each word pair type, each source word, and each target word, float64.
-    """
+    """Pairs with Model 1 probabilities and one-to-one links, with link counts by word pair, source and target word."""
 
     batch: ItgBatch
     model1: Model1
@@ -150,7 +146,7 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     """Read pairs and their links.
 
     Links may have probabilities, as written by `hierogram align --score`. They are made one-to-one in order of
-    probability, or in file order: links that share a word with an earlier one are dropped. Raises `InputError`.
+    probability, or in file order, by dropping links that share a word with an earlier one. Raises `InputError`.
     """
     sides = [read_side(read_sentences(name)) for name in (source, target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)

@@ -2,12 +2,12 @@
 
     python -m hierogram.tools.lab.papers.pruning.sentences all.ptb --trees 4000
 
-The fine grammar has all fragments of one or two levels of a treebank's first trees, those of two levels if they occur
-twice; the coarse one only its productions. For later sentences the expected number of constituents over each span is
-computed from the whole chart; the error is the sum of squared differences from it. Coarse-to-fine pruning keeps the
-spans whose expected number by the coarse grammar is above a threshold. Masks have the spans of the coarse grammar's
-best derivation as variables. Seconds are processor time, including the coarse grammar's. `core` is the whole chart
-written as a hypergraph, as for pairs.
+The fine grammar has all fragments of one level of a treebank's first trees, and those of two levels that occur twice;
+the coarse one only its productions. For later sentences the expected number of constituents over each span is computed
+from the whole chart; the error is the sum of squared differences from it. Coarse-to-fine pruning keeps the spans whose
+expected number by the coarse grammar is above a threshold. Masks have the spans of the coarse grammar's best derivation
+as variables. Seconds are processor time, including the coarse grammar's. `core` is the whole chart written as a
+hypergraph, as for pairs.
 """
 
 import time
@@ -97,14 +97,14 @@ def spans(forest: Forest) -> Spans:
 
 
 _BRANCHING = 2
-"""Rules are binary."""
+"""Branching of rules, which are binary."""
 
 
 class TreePruningKernel:
     """Chain of masks over one sentence. `number` and the seed determine its random streams."""
 
     def __init__(self, grammar: SentenceGrammar, root: int, spans: NDArray[np.int32], number: int) -> None:
-        """`spans` int32[V, 2], half open."""
+        """Store the variables, half-open `spans` int32[V, 2]."""
         self._grammar = grammar
         self._root = root
         self._spans = spans
@@ -113,10 +113,7 @@ class TreePruningKernel:
         self._kept = np.ones(words * (words + 1) // 2, np.bool_)
 
     def init(self, key: int) -> PruningState:
-        """Return a derivation with as many spans as possible, by dropping spans until one exists.
-
-        Raises `GrammarError` if there is no derivation at all.
-        """
+        """Return a derivation with the most spans, by dropping spans until one exists. Raises `GrammarError`."""
         required = np.ones(len(self._spans), np.bool_)
         whole = self._root, 0, self._grammar.words
         while not np.isfinite((chart := self._fill(required, required)).log_weight(*whole)):
@@ -163,7 +160,7 @@ class CoarseToFine:
         self._parser = Parser(fine, draws=0)
 
     def measure(self, words: list[str], number: int) -> Iterator[PrunedSentence]:
-        """Yield the result of each way to prune; none if a grammar has no derivation of the sentence."""
+        """Yield the result of each way to prune; empty if a grammar has no derivation of the sentence."""
         fine = self._parser.numbers(words, self._fine.words)
         coarse = self._parser.numbers(words, self._coarse.words)
         if fine is None or coarse is None:
@@ -197,7 +194,7 @@ class CoarseToFine:
                 yield PrunedSentence(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
 
     def _likely_spans(self, words: list[str]) -> NDArray[np.int32]:
-        """Return the spans of the coarse grammar's best derivation, int32[V, 2]; none if it has no derivation."""
+        """Return the spans of the coarse grammar's best derivation, int32[V, 2]; empty without a derivation."""
         numbers = self._parser.numbers(words, self._coarse.words)
         if numbers is None:
             return np.zeros((0, 2), np.int32)
