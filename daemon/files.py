@@ -21,7 +21,7 @@ def cache_folder() -> Path:
 
 
 def printable(name: str) -> str:
-    """Return a name with bytes that are not UTF-8, control characters and line separators escaped as `\\xff`."""
+    r"""Return a name with invalid UTF-8 bytes, control characters and line separators escaped, such as `\xff`."""
     if name.isprintable():
         return name
     letters = []

@@ -256,7 +256,6 @@ def events(
     Events are numbered; pass the last number to --after to continue from there. --json prints one object per line. Old
     events are deleted; if events after the given number are gone, their count is printed on standard error.
     """
-
     with open_chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
             opened.store.set_event_limit(keep)

@@ -167,7 +167,6 @@ def withdraw(
     Several options select the pairs that match all of them. If a daemon is running, it removes the pairs within
     seconds. Withdrawn pairs can be ingested again.
     """
-
     with (
         interruptible("some pairs are withdrawn already; run the command again to withdraw the rest"),
         open_chosen_store(context) as opened,

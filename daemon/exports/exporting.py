@@ -446,8 +446,7 @@ def export(
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the store's grammar to a stream, in the format and compression that `export` gives a path without an
-    ending.
+    """Write the store's grammar to a stream, in the default format and compression of `export`.
 
     Glue rules are not written. The manifest is kept in the store's table of exports.
     """

@@ -411,9 +411,7 @@ class _Text:
         return compositions(batch, ONE_COMPOSITION, self._ngrams)
 
     def compositions(self, batch: "Batch") -> "Fragments":
-        """Return the compositions of pairs, without those that occur once and whose source side is expected < `least`
-        times.
-        """
+        """Return the compositions of pairs, without single ones whose source side is expected < `least` times."""
         import numpy as np
 
         found = self._of(batch)

@@ -136,9 +136,10 @@ class ResidentBatch:
 def read_batches(
     store: Store, states: list[str] | None = None, after_id: int = 0, sound: bool = False
 ) -> Iterator[list[PairRow]]:
-    """Yield batches of stored pairs with ids above `after_id` in id order, each as large as memory allows. If the
-    store's kind of grammar needs all pairs together, yield all pairs in any state as one batch. If `sound`, pairs that
-    are set aside are left out.
+    """Yield batches of stored pairs with ids above `after_id` in id order, each as large as memory allows.
+
+    Yields all pairs in any state as one batch if the store's kind of grammar needs all of them together. If `sound`,
+    excludes pairs that are set aside.
     """
     whole = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []

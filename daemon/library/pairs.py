@@ -48,11 +48,11 @@ class StoredPair:
         return sorted(parse_links(self._row.alignment))
 
     def derivation(self) -> list[RuleUse]:
-        """The rules of the present derivation, from the root; empty before the pair is sampled."""
+        """Return the rules of the current derivation, from the root; empty before the pair is sampled."""
         return read_derivation(self._row, self._settings)
 
     def expected_rules(self) -> list[UsedRule]:
-        """The rules with their expected uses in this pair, averaged over sweeps, most expected first."""
+        """Return the rules with their expected uses in this pair, averaged over sweeps, most expected first."""
         return expected_rules(self._row, self._settings)
 
     def __repr__(self) -> str:

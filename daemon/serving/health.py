@@ -14,8 +14,10 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Backlog of sampling: pairs that have not finished the schedule, seconds that the oldest of them has waited (None:
-    no such pair), pair sweeps per second over the last minute, and pair counts by state.
+    """Backlog of sampling.
+
+    Pairs that have not finished the schedule, seconds that the oldest of them has waited (None: no such pair), pair
+    sweeps per second over the last minute, and pair counts by state.
     """
 
     pairs: int = 0
@@ -32,8 +34,10 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SpoolStatus:
-    """State of the spool: inputs ingested and inputs rejected since the start, number of waiting files, and the files
-    that wait for related files or cannot be moved.
+    """State of the spool.
+
+    Inputs ingested and rejected since the start, number of waiting files, and files that wait for related files or
+    cannot be moved.
     """
 
     done: int = 0
@@ -44,9 +48,7 @@ class SpoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """State of the daemon. `degraded` is the reason why it cannot
-    work normally (store unavailable, disk full), or None.
-    """
+    """State of the daemon; `degraded` is the reason (store unavailable, disk full) or None."""
 
     loops: tuple[LoopHealth, ...]
     lag: Lag

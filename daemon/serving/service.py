@@ -190,11 +190,11 @@ def serve(
     given: dict[str, object],
     make_loops: LoopFactory | None = None,
 ) -> None:
-    """Run the daemon until a signal ends it. SIGHUP reloads the
-    configuration from `file` and `given`; for `make_loops` see `Daemon`.
+    """Run the daemon until a signal ends it. SIGHUP reloads the configuration from `file` and `given`.
 
-    Raises `DaemonError` if a loop fails for good or lacks a resource such as a port, `ShutdownTimeoutError` if a loop
-    does not end in time, and `StoreHeldError` if another process writes the store's grammar.
+    For `make_loops` see `Daemon`. Raises `DaemonError` if a loop fails for good or lacks a resource such as a port,
+    `ShutdownTimeoutError` if a loop does not end in time, and `StoreHeldError` if another process writes the store's
+    grammar.
     """
     limit_malloc_arenas()
     log = open_log(configuration.log)

@@ -104,7 +104,7 @@ class PendingFiles:
 
 
 class FileMoveError(DaemonError):
-    """This file cannot be moved, though other files can."""
+    """A single file cannot be moved."""
 
 
 def prepare(folder: Path) -> None:

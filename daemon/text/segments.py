@@ -42,7 +42,7 @@ class SubwordSegmenter:
     """Splits words into parts. Thread-safe."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """`merges` are pairs of parts in the order in which they were joined. Without joins, words remain whole."""
+        """Store `merges`, pairs of parts in the order in which they were joined. Without merges, words remain whole."""
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._known: dict[str, str] = {}

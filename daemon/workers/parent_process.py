@@ -46,8 +46,10 @@ def run_watched(url: str) -> Iterator[None]:
 
 
 def _fork() -> tuple[int, int]:
-    """Fork. Returns (child id, read end of a pipe) in the parent and (0, write end) in the child, which writes to the
-    pipe at the end of the watched context. Signals are blocked in the parent until `_exit_like` handles them.
+    """Fork. Returns (child id, read end of a pipe) in the parent and (0, write end) in the child.
+
+    The child writes to the pipe at the end of the watched context. Signals are blocked in the parent until `_exit_like`
+    handles them.
     """
     for stream in (sys.stdout, sys.stderr):
         # Otherwise both processes would write the buffered output.

@@ -76,8 +76,10 @@ class StoreAddress(NamedTuple):
 
 @dataclass(slots=True)
 class Traffic:
-    """Traffic statistics of the workers: rounds, bytes of changes, seconds a worker spent merging changes into its
-    table (mean over workers), lost workers, and seconds spent on writing pairs.
+    """Traffic statistics of the workers.
+
+    Rounds, bytes of changes, mean seconds of a worker for merging changes into its table, lost workers, and seconds of
+    writing pairs.
     """
 
     rounds: int = 0

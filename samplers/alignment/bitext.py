@@ -137,8 +137,7 @@ def _bigrams(words, offset, start):
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Assign a number to the (previous word, word) bigram of each emitted position, int32[N]; returns also their count.
-    """
+    """Assign numbers to the (previous word, word) bigrams of emitted positions, int32[N]; returns also their count."""
     keys = _bigrams(emitted.words, emitted.offset, len(emitted.vocabulary))
     distinct, numbers = np.unique(keys, return_inverse=True)
     return numbers.astype(np.int32), len(distinct)

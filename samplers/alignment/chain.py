@@ -18,8 +18,9 @@ FREE, EXCEPT, ONLY = 0, 1, 2
 
 
 class LinkEvidence(NamedTuple):
-    """Link constraints of emitted positions: `meaning` uint8[N]; `positions` int16[K] from `offset` int64[N + 1]; or
-    empty.
+    """Link constraints of emitted positions, or empty arrays without constraints.
+
+    `meaning` uint8[N]; `positions` int16[K], grouped by `offset` int64[N + 1].
     """
 
     meaning: NDArray[np.uint8]

@@ -136,8 +136,7 @@ def select_links(
     words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.int64],
     other: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
-    """Return one partner of each word from a many-to-many alignment, the nearest to the diagonal; -1 for unlinked
-    words.
+    """Return one partner of each word from a many-to-many alignment, the nearest to the diagonal, or -1.
 
     `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own` and `other` int64[P + 1] are
     the sentence offsets of both sides.

@@ -247,9 +247,7 @@ class PairBuilder:
         self._reach: Reach
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph of the derivations that the mask keeps, maybe without an edge. Raises
-        `ChartTooLargeError`.
-        """
+        """Return the hypergraph that the mask keeps; its root may have no edge. Raises `ChartTooLargeError`."""
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.place))

@@ -66,8 +66,7 @@ class SentenceBuilder:
         self._graph = make_hypergraph(most + 1, 1 << 12, 1 << 13)
 
     def build(self, kept: NDArray[np.bool_]) -> tuple[Hypergraph, SpanItems]:
-        """Return the derivations whose spans are kept, bool[cells], and their items; the root has no edge if there are
-        none.
+        """Return the derivations whose spans are kept, bool[cells], and their items; the root may have no edge.
 
         The rule of an edge is the number of a lexical rule (no tails) or of a binary one (two tails), or `CHAIN`.
         """

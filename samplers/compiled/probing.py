@@ -27,10 +27,9 @@ def table_mask(slots):
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """Return the key's slot, or the free slot where it belongs: the first one from `home` at which `ends_at(table,
-    slot, key)`.
+    """Return the key's slot, or the free slot where it belongs.
 
-    The table must have a free slot.
+    It is the first one from `home` at which `ends_at(table, slot, key)`. The table must have a free slot.
     """
     slot = home
     while not ends_at(table, slot, key):

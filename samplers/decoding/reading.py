@@ -405,8 +405,9 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals and set `start` int64[R+1]. Returns the first rule with a link outside its sides, or
-    -1.
+    """Remove links of nonterminals; returns the first rule with a link outside its sides, or -1.
+
+    Writes the new link starts to `start` int64[R+1].
     """
     taken = 0
     for rule in range(len(start) - 1):
@@ -425,7 +426,7 @@ def _keep_word_links(columns, start):
 
 
 def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
-    """Number nonterminals in source order from 1, and keep only the links of words. Changes the sides in place.
+    """Assign numbers to nonterminals in source order, and keep only the links of words. Changes the sides in place.
 
     In the input, matching nonterminals have the same number, or `NO_NUMBER_OF_ITS_OWN` and a link. Returns the rules,
     and the first rule whose nonterminals or links do not fit its sides, or -1.

@@ -5,6 +5,8 @@
         v, depth = next_rule(view, work, depth)
         if v < 0:
             break
+
+A walk invalidates the summaries of earlier walks.
 """
 
 from typing import NamedTuple

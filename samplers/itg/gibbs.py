@@ -355,10 +355,10 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, base, counts, local, rules, length, random):
-    """Make as many moves at random nodes as the pair's longest derivation has rules; returns (new length, accepted
-    moves).
+    """Make as many moves at random nodes as the pair's longest derivation has rules.
 
-    `rules` uint8 is the pair's derivation, which `counts` includes; it has room for the longest one.
+    Returns (new length, accepted moves). `rules` uint8 is the pair's derivation, which `counts` includes; it has room
+    for the longest one.
     """
     words = batch.source_offset[pair + 1] - batch.source_offset[pair]
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]

@@ -79,8 +79,9 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Rule counts: `pairs` int32[T] with phrase pairs, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules`
-    int64[5].
+    """Rule counts.
+
+    `pairs` int32[T] includes phrase pairs; `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5].
     """
 
     pairs: NDArray[np.int32]
@@ -311,8 +312,7 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_in_turn(batch, pair, base, nodes, length, counts, weights):
-    """Add a derivation's rules to the counts one by one; returns P(derivation | rest) divided by the product of
-    weights.
+    """Add a derivation's rules to the counts one by one; returns P(derivation | rest) over the product of weights.
 
     The ratio is near 1. It corrects for frozen weights, which ignore that each use makes a rule more probable.
     """

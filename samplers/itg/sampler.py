@@ -96,8 +96,10 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep: exhaustive chart `whole` float64, `scale` float64[n + m], statistics `numbers`
-    int64[6].
+    """Scratch memory of a sweep.
+
+    `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m]; `numbers` int64[6] accumulates
+    statistics.
     """
 
     nodes: NDArray[np.void]

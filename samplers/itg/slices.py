@@ -857,8 +857,7 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, but 0 if there are
-    none.
+    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, 0 if none exists.
 
     `weights` holds the weights of n source and m target words and of the rules with children.
     """

@@ -1,5 +1,4 @@
-"""Word classes by the exchange algorithm [Kneser & Ney 1993; Martin, Liermann & Ney 1998]; see docs/model.md, section
-2.
+"""Word classes by the exchange algorithm [Kneser & Ney 1993; Martin, Liermann & Ney 1998]; docs/model.md, section 2.
 
 Each word in turn, the most frequent first, moves to the class that maximizes the likelihood of the text, P(w | v) = P(w
 | c(w)) P(c(w) | c(v)), until no word moves. Sentence boundaries are a class of their own. A class model has longer

@@ -32,8 +32,9 @@ _NUMBER_BYTES = 20
 
 
 class NgramLines(NamedTuple):
-    """N-grams of order k by row: `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), line numbers
-    int64[n].
+    """N-grams of one order k, one per row.
+
+    `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), `lines` int64[n]: line number of each row.
     """
 
     words: NDArray[np.int32]

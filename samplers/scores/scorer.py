@@ -246,8 +246,9 @@ def _fill_factors(rules, pairs, pair, space):
 
 @njit
 def _mean_weight(rules, pairs, pair, new, total, space):
-    """Return the mean log probability of a derivation's rules given the other pairs; rules of no other pair count as
-    rarest.
+    """Return the mean log probability of a derivation's rules given the other pairs.
+
+    Rules that no other pair uses count as the rarest.
     """
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new / max(total, 1.0)
@@ -419,8 +420,7 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
-    """Return the natural log of the sum over a pair's pieces without scales, the base's words, and the number of
-    pieces.
+    """Return the natural log of the sum over a pair's pieces without scales, the base's words, and the pieces.
 
     The number of pieces is 0 if seats lack room.
     """

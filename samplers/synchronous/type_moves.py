@@ -144,8 +144,9 @@ class SiteRules:
 
 
 class TypeInfo(NamedTuple):
-    """Statistics: pivots at sites, moves of at least two sites, changed cuts, draws rejected as they would change the
-    sites.
+    """Statistics: pivots at sites, moves of at least two sites, changed cuts, and rejected draws.
+
+    Draws are rejected if they would change the sites of the move.
     """
 
     pivots: int

@@ -145,9 +145,7 @@ class Alignments(Leases):
         return rows
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return sound pairs with a given alignment that are not in the counts, with ids above `after_id`, ordered by
-        id.
-        """
+        """Return sound pairs above an id with a given alignment that are not in the counts, ordered by id."""
         with self._reading() as connection:
             statement = (
                 link_rows()

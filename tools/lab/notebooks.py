@@ -1,6 +1,6 @@
 """Run notebooks and write the outputs of their cells: no server, no kernel, reproducible outputs.
 
-    python -m hierogram.tools.lab.notebooks docs/notebooks/*.ipynb
+python -m hierogram.tools.lab.notebooks docs/notebooks/*.ipynb
 """
 
 import ast

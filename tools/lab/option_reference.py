@@ -1,6 +1,6 @@
 """Write `docs/options.md` and the modules of keyword arguments, all generated from the declared options.
 
-    python -m hierogram.tools.lab.option_reference
+python -m hierogram.tools.lab.option_reference
 """
 
 from collections.abc import Iterator, Mapping

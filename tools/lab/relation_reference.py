@@ -1,6 +1,6 @@
 """Write `docs/relations.md`, generated from the descriptions of tables and views in `storage/schema/catalog.toml`.
 
-    python -m hierogram.tools.lab.relation_reference
+python -m hierogram.tools.lab.relation_reference
 """
 
 from pathlib import Path

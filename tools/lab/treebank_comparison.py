@@ -195,7 +195,6 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 
 def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw log-likelihood and grammar size against sweeps, and F1 against the number of training trees, as PNG."""
-
     number = 3 if growing else 2
     with drawn(path, 1, number, size=(4.7 * number, 4.2)) as panels:
         for row in runs:

@@ -163,7 +163,7 @@ def _typed_lines() -> Iterator[str]:
         yield text.lstrip("\ufeff").rstrip("\r\n")
 
 
-def _tell(decoder: "Decoder") -> None:
+def _print_notes(decoder: "Decoder") -> None:
     grammar = decoder.translator().grammar
     if decoder.resources.store_model is not None:
         print_note(f"language model: {decoder.resources.model_name()} (use --lm for another)")

@@ -91,10 +91,10 @@ class Decoder:
         return TextTranslator(self.translator(), self._corrected)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with scores, features,
-        links.
+        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with details.
 
         `format` is `text`, `html` or `tokens`. The default is text if the grammar's store tokenizes text, else tokens.
+        Details are scores, features and links.
         """
         text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup

@@ -88,7 +88,7 @@ class DecodedPart:
         return self.grammar.target_words[number] if number < known else self.own[number - known]
 
     def sides(self, use: _Use) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
-        """Return both sides of a rule in a derivation, with nonterminals 1, 2, …"""
+        """Return both sides of a rule in a derivation, with nonterminals 1, 2, and so on."""
         rules = self.grammar.packed.rules
         if use.rule == GLUE_NEXT:
             return (1, 2), (1, 2)

@@ -71,9 +71,7 @@ class AlignedCorpus:
             yield list(islice(links, stop - start))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return the links between words, given lines whose tokens are
-        word parts. A link has the highest probability of its parts' links.
-        """
+        """Return word links from lines of linked word parts, each with the highest probability of its parts' links."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]

@@ -24,10 +24,10 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """Scores for links A, sure links S and possible links P: precision
-    |A∩P|/|A|, recall |A∩S|/|S|, and AER 1 - (|A∩S|+|A∩P|)/(|A|+|S|).
+    """Scores for links A, sure links S and possible links P.
 
-    `notes` describe probable errors in the files.
+    Precision |A∩P|/|A|, recall |A∩S|/|S|, and AER 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `notes` describe probable errors in the
+    files.
     """
 
     aer: float
@@ -56,8 +56,7 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
 
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with manual links; with `one_based`,
-    the manual links count words from 1. Raises `InputError`.
+    """Compare a file of links with manual links, which count words from 1 if `one_based`. Raises `InputError`.
 
     The result has a note if one of the files seems to count words from 1 and the other from 0.
     """

@@ -68,8 +68,9 @@ class InitialCounts(Protocol):
 
 
 class StoredSamples(NamedTuple):
-    """Stored form of pairs, from which rules are counted. `trees`: current derivation
-    of each pair, from `LoadedBatch.trees`. `records`: averages, from
+    """Stored form of pairs, from which rules are counted.
+
+    `trees`: current derivation of each pair, from `LoadedBatch.trees`. `records`: averages, from
     `LoadedBatch.write_averages`. `chosen` bool[P]: pairs that have a derivation (None: all).
     """
 
@@ -232,8 +233,10 @@ class ChainConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Options of a trial chain: seed, start (`STARTS`), threads and, for comparisons only: `exact` (no blocks), custom
-    `blocks`, and `density` False (no density factor). `type_moves`: type-based moves after each sweep at T = 1.
+    """Options of a trial chain: seed, start (`STARTS`), threads and, for comparisons only, the others.
+
+    `exact` (no blocks), custom `blocks`, and `density` False (no density factor). `type_moves`: type-based moves after
+    each sweep at T = 1.
     """
 
     seed: int = 1

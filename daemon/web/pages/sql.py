@@ -57,7 +57,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, rows: i
 
     @router.get("/ask")
     def ask_page(request: Request) -> Response:
-        """A question and its answer; without one, the cookbook."""
+        """Show a query and its result, or the cookbook without a query."""
         question = texts(request, "sql").get("sql", "")
         shown: dict[str, Any] = {"answer": None, "trouble": sql_runner.refusal}
         status = HTTPStatus.OK

@@ -283,8 +283,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each emitted word from `first`; returns the word where counts lack room, or the number of
-    words.
+    """Move the links of each emitted word from `first`; returns the word where counts lack room, or their number.
 
     Words that occur once are skipped, since sweeps move them.
     """

@@ -279,8 +279,7 @@ class PruningKernel:
         return self.system.doubts() if self._chains == 1 else self.start.doubts
 
     def init(self, key: int) -> PruningState:
-        """Return derivations with the positive variables of `start`, two samples of one chart if the starts are equal.
-        """
+        """Return derivations with the positive variables of `start`: two samples of one chart for equal starts."""
         system = self.system
         drawn: dict[bytes, NDArray[np.bool_]] = {}
         assigned = []

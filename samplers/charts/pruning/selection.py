@@ -81,8 +81,9 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of step `plan` of a long chain, bool[V]. The first wide step frees the most doubtful
-    variables.
+    """Return the selection of step `plan` of a long chain, bool[V]; see `free_size`.
+
+    The first wide step frees the most doubtful variables, the first of ties.
     """
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:

@@ -186,8 +186,9 @@ class Run:
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> SampledBitext:
-    """Return the first pairs of up to `LONGEST` words per side, all pairs with manual links, and `phrases` words per
-    phrase.
+    """Return the first pairs of up to `LONGEST` words per side, or all pairs with manual links.
+
+    `phrases` is the maximum phrase length.
     """
     sides = read_sentences(str(source)), read_sentences(str(target))
     kept = [

@@ -1,6 +1,6 @@
 """Recover the ten rules of Figure 3 of [CGB09] from 50 trees of a grammar that no context-free grammar represents.
 
-    python -m hierogram.tools.lab.papers.ten_rules
+python -m hierogram.tools.lab.papers.ten_rules
 """
 
 from random import Random
