@@ -26,16 +26,15 @@ class Side(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Sentence pairs of one direction.
+    """Sentence pairs of one direction."""
 
-    `emitted` int32[N] with `emitted_offset` int64[P + 1]; `conditioning` int32[M] with `conditioning_offset` int64[P +
-    1]; `cell_offset` int64[P + 1]: start of each pair's (emitted, conditioning) positions in an array of all of them.
-    """
-
+    # int32[N], int64[P + 1]: emitted words, and the start of each pair's.
     emitted: NDArray[np.int32]
     emitted_offset: NDArray[np.int64]
+    # int32[M], int64[P + 1]: conditioning words, and the start of each pair's.
     conditioning: NDArray[np.int32]
     conditioning_offset: NDArray[np.int64]
+    # int64[P + 1]: start of each pair's (emitted, conditioning) positions in an array of all of them.
     cell_offset: NDArray[np.int64]
 
     @property

@@ -138,15 +138,13 @@ BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
 
 
 class Tokens(NamedTuple):
-    """Occurrences of each emitted word: `position` int32[N] sorted, grouped by word from `offset` int64[W + 1].
-
-    `pair` int32[N] is the pair of each emitted position; `aside` int16[N] stores links temporarily. Empty for other
-    models.
-    """
+    """Occurrences of each emitted word: `position` int32[N] sorted, grouped by word from `offset` int64[W + 1]."""
 
     offset: NDArray[np.int64]
     position: NDArray[np.int32]
+    # int32[N]: pair of each emitted position.
     pair: NDArray[np.int32]
+    # int16[N] stores links temporarily. Empty for other models.
     aside: NDArray[np.int16]
 
 
@@ -200,20 +198,21 @@ class AlignmentChain(NamedTuple):
 
 
 class AlignmentScratch(NamedTuple):
-    """Scratch memory of one worker.
+    """Scratch memory of one worker."""
 
-    `candidate`, `seen` and `weight` are indexed by candidate, `fertility`, `factor` and `hashed` by conditioning
-    position, `after` by emitted position. `alike` int16[M] is precomputed: the next position with the same conditioning
-    word in the sentence, cyclically.
-    """
-
+    # Indexed by candidate.
     candidate: NDArray[np.int16]
     weight: NDArray[np.float64]
+    # Indexed by conditioning position.
     fertility: NDArray[np.int32]
+    # Indexed by emitted position.
     after: NDArray[np.int16]
+    # Indexed by conditioning position.
     factor: NDArray[np.float64]
     hashed: NDArray[np.uint64]
+    # Indexed by candidate.
     seen: NDArray[np.int16]
+    # int16[M], precomputed: next position with the same conditioning word in the sentence, cyclically.
     alike: NDArray[np.int16]
 
 

@@ -30,14 +30,13 @@ _MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
-    """Sums over samples of the posterior probabilities of links (linear).
+    """Sums over samples of the posterior probabilities of links (linear)."""
 
-    `cells` float32[C] is indexed by (emitted, conditioning) position of each pair; `unlinked` float32[N] is the
-    posterior of an unlinked or collocated word; `samples` int64[1].
-    """
-
+    # float32[C]: indexed by (emitted, conditioning) position of each pair.
     cells: NDArray[np.float32]
+    # float32[N]: posterior of an unlinked or collocated word.
     unlinked: NDArray[np.float32]
+    # int64[1].
     samples: NDArray[np.int64]
 
 

@@ -74,32 +74,23 @@ def note_ends(symbols, first, words, least, ends):
 
 
 class Segments(NamedTuple):
-    """Segmentations of one source span, and scratch memory to match the target side.
+    """Segmentations of one source span, and scratch memory to match the target side."""
 
-    Attributes
-    ----------
-    rule, arity
-        int32[S]: rule and number of nonterminals of each segmentation.
-    spans
-        int32[S, W]: numbers of the nonterminals' source spans.
-    words, emitted
-        int32[S, W], int32[S]: positions of the words that the rule emits, and their number.
-    wild
-        int32[S]: position matched by `ANY`, or -1.
-    start, end
-        int64[W]: position of each symbol during matching.
-    tails, positions
-        int32[W]: items and target words during matching.
-    """
-
+    # int32[S]: rule of each segmentation.
     rule: NDArray[np.int32]
+    # int32[S, W]: numbers of the nonterminals' source spans.
     spans: NDArray[np.int32]
+    # int32[S]: number of nonterminals.
     arity: NDArray[np.int32]
+    # int32[S, W], int32[S]: positions of the words that the rule emits, and their number.
     words: NDArray[np.int32]
     emitted: NDArray[np.int32]
+    # int32[S]: position matched by `ANY`, or -1.
     wild: NDArray[np.int32]
+    # int64[W]: position of each symbol during matching.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+    # int32[W]: items and target words during matching.
     tails: NDArray[np.int32]
     positions: NDArray[np.int32]
 

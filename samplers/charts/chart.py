@@ -37,50 +37,40 @@ class ChartGrammar(NamedTuple):
 
 
 class SentenceGrammar(NamedTuple):
-    """Rules that a sentence of n words can use, in the orders in which kernels read them.
+    """Rules that a sentence of n words can use, in the orders in which kernels read them."""
 
-    Attributes
-    ----------
-    symbol
-        int32[S]: number in the grammar of each remaining symbol; labels keep theirs.
-    left_start, pair_right, pair_start, pair_parent, pair_weight
-        Rules by left symbol: int64[S+1] into int32[P], int64[P+1] into int32[R] and float64[R].
-    parent_start, left, right, rule, weight
-        Rules by parent: int64[S+1] into int32[R] and float64[R].
-    word_start, word_parent, word_rule, word_weight
-        Lexical rules by position: int64[n+1] into int32 and float64.
-    unary_start, unary_rule, unary_child, unary_weight
-        Unary rules by parent: int64[L+1] into int32 and float64.
-    closure_start, closure_parent, closure_weight
-        Closure by child: int64[L+1] into int32 and float64.
-    best
-        Whether a chart holds the weight of the best derivation instead of the sum.
-    """
-
+    # Numbers of words and labels.
     words: int
     labels: int
+    # int32[S]: number in the grammar of each remaining symbol; labels keep theirs.
     symbol: NDArray[np.int32]
+    # Rules by left symbol: int64[S+1] into int32[P], int64[P+1] into int32[R] and float64[R].
     left_start: NDArray[np.int64]
     pair_right: NDArray[np.int32]
     pair_start: NDArray[np.int64]
     pair_parent: NDArray[np.int32]
     pair_weight: NDArray[np.float64]
+    # Rules by parent: int64[S+1] into int32[R] and float64[R].
     parent_start: NDArray[np.int64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     rule: NDArray[np.int32]
     weight: NDArray[np.float64]
+    # Lexical rules by position: int64[n+1] into int32 and float64.
     word_start: NDArray[np.int64]
     word_parent: NDArray[np.int32]
     word_rule: NDArray[np.int32]
     word_weight: NDArray[np.float64]
+    # Unary rules by parent: int64[L+1] into int32 and float64.
     unary_start: NDArray[np.int64]
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
+    # Closure by child: int64[L+1] into int32 and float64.
     closure_start: NDArray[np.int64]
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]
+    # Whether a chart holds the weight of the best derivation instead of the sum.
     best: bool
 
 

@@ -1046,14 +1046,13 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
 
 
 class PairSums(NamedTuple):
-    """Sums over all derivations of a pair.
+    """Sums over all derivations of a pair."""
 
-    Natural log of the total, the expected number of times that one rule emits each word pair, float64[n, m], and the
-    expected number of words that the base emits.
-    """
-
+    # Natural log of the total.
     log_total: float
+    # float64[n, m]: expected number of times that one rule emits each word pair.
     together: NDArray[np.float64]
+    # Expected number of words that the base emits.
     emitted: float
 
 

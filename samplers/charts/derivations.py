@@ -47,16 +47,15 @@ _NEGLIGIBLE = 1e-12
 
 
 class Items(NamedTuple):
-    """Items visited so far.
+    """Items visited so far."""
 
-    `number` int32[cells, S] is 0 for none, otherwise 1 + the index; `used` int64[2] are the numbers of items and edges.
-    The other arrays are scratch memory for the edges of one item.
-    """
-
+    # int32[cells, S]: 1 + the item's index, or 0.
     number: NDArray[np.int32]
+    # ITEM and EDGE records, of which `used` int64[2] are used.
     item: NDArray[np.void]
     edge: NDArray[np.void]
     used: NDArray[np.int64]
+    # Scratch memory for the edges of one item.
     weights: NDArray[np.void]
 
 
@@ -209,25 +208,22 @@ class Productions(NamedTuple):
 
 
 class FragmentMasses(NamedTuple):
-    """Dirichlet processes, one per label.
+    """Dirichlet processes, one per label."""
 
-    `fragment_mass` float64[F] is n_e + α P0(e) of each fragment, `label` int32[F] its root label, and `label_mass`
-    float64[L] is n_c + α of each label.
-    """
-
+    # float64[F], int32[F]: n_e + α P0(e) of each fragment, and its root label.
     fragment_mass: NDArray[np.float64]
     label: NDArray[np.int32]
+    # float64[L]: n_c + α of each label.
     label_mass: NDArray[np.float64]
 
 
 class Draws(NamedTuple):
-    """Derivations sampled from a chart.
+    """Derivations sampled from a chart."""
 
-    `tree` uint64[D] is a hash of the tree; `log_ratio` float64[D] is the natural log of the probability under the
-    processes over that under the chart's grammar, up to a constant.
-    """
-
+    # uint64[D]: a hash of the tree.
     tree: NDArray[np.uint64]
+    # float64[D]: natural log of the probability under the processes over that under the chart's grammar, up to a
+    # constant.
     log_ratio: NDArray[np.float64]
 
 

@@ -17,25 +17,18 @@ ANY = -10_000
 
 
 class Rules(NamedTuple):
-    """Synchronous rules for one pair.
+    """Synchronous rules for one pair. A side has at most one `ANY`."""
 
-    Attributes
-    ----------
-    source, target, source_first, target_first
-        int32 symbols of all sides: a word's number, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order;
-        starts int32[R+1]. A side has at most one `ANY`.
-    source_rest, target_rest
-        int32[… + 1]: minimum number of words of the symbols from here to the end of the side.
-    weight
-        float64[R], linear.
-    """
-
+    # Source symbols int32: a word's number, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order; their
+    # start int32[R+1]; and the minimum number of words from each symbol to the end of the side, int32[… + 1].
     source: NDArray[np.int32]
     source_first: NDArray[np.int32]
     source_rest: NDArray[np.int32]
+    # The same for target sides.
     target: NDArray[np.int32]
     target_first: NDArray[np.int32]
     target_rest: NDArray[np.int32]
+    # float64[R], linear.
     weight: NDArray[np.float64]
 
     @property
@@ -66,23 +59,16 @@ class PairWords(NamedTuple):
 
 
 class PairTask(NamedTuple):
-    """A pair, its rules, and the mask.
-
-    Attributes
-    ----------
-    empty_sides
-        Whether a nonterminal may be empty on one side.
-    fixed
-        int8[n, m]: 1 if one rule must emit both words, -1 if none may, 0 if both are possible.
-    kept
-        bool[spans, (m+1)²], or empty for all: bispans that are kept; source span [i, j) is row j(j+1)/2 + i, target
-        span [x, y) is column x(m+1) + y.
-    """
+    """A pair, its rules, and the mask."""
 
     rules: Rules
     words: PairWords
+    # Whether a nonterminal may be empty on one side.
     empty_sides: bool
+    # int8[n, m]: 1 if one rule must emit both words, -1 if no rule may, 0 if both are possible.
     fixed: NDArray[np.int8]
+    # bool[spans, (m+1)²], or empty for all: bispans that are kept; source span [i, j) is row j(j+1)/2 + i, target span
+    # [x, y) is column x(m+1) + y.
     kept: NDArray[np.bool_]
 
 

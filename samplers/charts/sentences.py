@@ -18,27 +18,25 @@ CHAIN = -1
 
 
 class SpanItems(NamedTuple):
-    """Items of each cell.
+    """Items of each cell, -1 for no item."""
 
-    `bare` int32[cells, S] without a unary chain, `whole` int32[cells, L] with one, -1 for none; `cell` int32[I] by
-    item.
-    """
-
+    # int32[cells, S]: without a unary chain.
     bare: NDArray[np.int32]
+    # int32[cells, L]: with a unary chain.
     whole: NDArray[np.int32]
+    # int32[I]: cell of each item.
     cell: NDArray[np.int32]
 
 
 class ChartSentence(NamedTuple):
-    """Sentence to parse.
-
-    Its grammar, `closure` float64[L, L] of the labels, the root's label, and `scale` float64[n], a factor of each
-    word's rules that keeps sums in range.
-    """
+    """Sentence to parse."""
 
     grammar: SentenceGrammar
+    # float64[L, L]: closure of the labels.
     closure: NDArray[np.float64]
+    # Label of the root.
     root: int
+    # float64[n]: factor of each word's rules that keeps sums in range.
     scale: NDArray[np.float64]
 
 

@@ -17,15 +17,14 @@ _BITS, _IN_TABLE = 44, _CELLS - 1
 
 
 class Powers(NamedTuple):
-    """Tables of x^`exponent`.
-
-    `halves` float64[64]: powers of 2^-k; `cells` float64[256, 2]: inverse and power of the midpoint of each of 256
-    cells of [1, 2); `terms` float64[6]: coefficients of the binomial series.
-    """
+    """Tables of x^`exponent`."""
 
     exponent: float
+    # float64[64]: powers of 2^-k.
     halves: NDArray[np.float64]
+    # float64[256, 2]: inverse and power of the midpoint of each of 256 cells of [1, 2).
     cells: NDArray[np.float64]
+    # float64[6]: coefficients of the binomial series.
     terms: NDArray[np.float64]
 
 

@@ -211,30 +211,29 @@ Weights = tuple[int, int, int, int]
 
 
 class CountDeltas(NamedTuple):
-    """Count changes of rules, with one entry per rule.
+    """Count changes of rules, with one entry per rule."""
 
-    `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
-    `hierogram.samplers.grammar.sizes`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
-    nonterminal pairs on the source side); `counts`, `sampled`, `variances`, `minimal` int64[e], the changes of counts,
-    expected uses, error variances of expected uses, and uses in minimal derivations; `starts` int64[e], `source_sizes`,
-    `target_sizes` int32[e] locate a rule's symbols in `symbols` int32 (source side, then target side); `sizes`
-    int64[2], the numbers of entries and symbols taken.
-    """
-
+    # uint64[capacity, 4]: maps keys to entries.
     rows: NDArray[np.uint64]
+    # uint64[e, 2]
     keys: NDArray[np.uint64]
+    # uint64[e], as in `hierogram.samplers.grammar.sizes`.
     rule_sizes: NDArray[np.uint64]
+    # int32[e]: scope, nonterminals, and adjacent nonterminal pairs on the source side.
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
     adjacent: NDArray[np.int32]
+    # int64[e]: changes of counts, expected uses, error variances of expected uses, and uses in minimal derivations.
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
     minimal: NDArray[np.int64]
+    # int64[e], int32[e], int32[e]: position and sizes of a rule's symbols, source side first, in `symbols` int32.
     starts: NDArray[np.int64]
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
     symbols: NDArray[np.int32]
+    # int64[2]: numbers of entries and symbols taken.
     sizes: NDArray[np.int64]
 
     @property

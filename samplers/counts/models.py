@@ -37,20 +37,20 @@ BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached",
 
 
 class Model(NamedTuple):
-    """Constants of a rule model for the kernels.
+    """Constants of a rule model for the kernels."""
 
-    `pitman_yor` selects the Pitman-Yor process, else the Dirichlet process; `strength` is alpha; `discount` is d;
-    `by_length` BY_LENGTH[L]; `by_count` BY_COUNT[C]; `log_source`, `log_target` are minus the log vocabulary sizes.
-    Rules with length (Dirichlet process: terminals) >= `long` are scored in log space.
-    """
-
+    # Whether the process is Pitman-Yor, else Dirichlet.
     pitman_yor: bool
+    # α and d.
     strength: float
     discount: float
+    # BY_LENGTH[L], BY_COUNT[C]
     by_length: NDArray[np.void]
     by_count: NDArray[np.void]
+    # Minus the natural logs of the vocabulary sizes.
     log_source: float
     log_target: float
+    # Rules of this length (Dirichlet process: terminals) or more are scored in log space.
     long: int
 
 

@@ -63,13 +63,12 @@ SIDE_BITS = 16
 
 
 class RuleLinks(NamedTuple):
-    """Word links inside each of n rule uses.
+    """Word links inside each of n rule uses."""
 
-    `entries` int64[n] is the rule's entry in the deltas. Use k has the links `links[offset[k] : offset[k + 1]]` uint32,
-    ascending; a link is source position << `SIDE_BITS` plus target position. Positions count words and nonterminals.
-    """
-
+    # int64[n]: the rule's entry in the deltas.
     entries: NDArray[np.int64]
+    # int64[n + 1], uint32: use k has the links `links[offset[k] : offset[k + 1]]`, ascending. A link is source position
+    # << `SIDE_BITS` plus target position. Positions count words and nonterminals.
     offset: NDArray[np.int64]
     links: NDArray[np.uint32]
 

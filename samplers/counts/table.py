@@ -31,15 +31,15 @@ LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
 
 
 class CountTable(NamedTuple):
-    """Counts of all rules.
+    """Counts of all rules."""
 
-    `rows` uint64[capacity, 4] (capacity is a power of two); `tags` uint8[capacity], 0 for free rows, else a nonzero
-    byte of the key; `by_length` LENGTH[L]; `totals` int64[2], the customers of all rules and the number of rows taken.
-    """
-
+    # uint64[capacity, 4]; the capacity is a power of two.
     rows: NDArray[np.uint64]
+    # uint8[capacity]: 0 for free rows, else a nonzero byte of the key.
     tags: NDArray[np.uint8]
+    # LENGTH[L]
     by_length: NDArray[np.void]
+    # int64[2]: the customers of all rules and the number of rows taken.
     totals: NDArray[np.int64]
 
     @property

@@ -133,20 +133,18 @@ HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
 
 
 class InputSentence(NamedTuple):
-    """Sentence of n words to translate, with X extra rules of its own.
+    """Sentence of n words to translate, with X extra rules of its own, which translate single positions."""
 
-    `words` int32[n]: word numbers, UNKNOWN_SYMBOL for words that are not in the grammar. Extra rules translate single
-    positions: position p has rules `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]. `target` int32,
-    `target_start` int32[X+1]: their target words; numbers >= the grammar's vocabulary size are the sentence's own
-    words. `passes` int32[X]: 1 if the rule passes a source word through. `lm_words` int32: language-model numbers of
-    the sentence's own words.
-    """
-
+    # int32[n]: word numbers, UNKNOWN_SYMBOL for words that are not in the grammar.
     words: NDArray[np.int32]
+    # int32[n+1]: position p has rules `extra_first[p] … extra_first[p + 1] - 1`.
     extra_first: NDArray[np.int32]
+    # int32, int32[X+1]: their target words; numbers >= the grammar's vocabulary size are the sentence's own words.
     target: NDArray[np.int32]
     target_start: NDArray[np.int32]
+    # int32[X]: 1 if the rule passes a source word through.
     passes: NDArray[np.int32]
+    # int32: language-model numbers of the sentence's own words.
     lm_words: NDArray[np.int32]
 
 
@@ -168,47 +166,50 @@ class DecodingTask(NamedTuple):
 
 
 class DecodingChart(NamedTuple):
-    """Pools of records of a chart; w is the maximum number of open words.
+    """Pools of records of a chart; w is the maximum number of open words."""
 
-    - `items` ITEM; `fronts` int32[items, w]: their open words; `ranked` int32[items]: the items of each cell, best
-      first; `ranks` float64[items]: the ranks of `ranked`; `edges` EDGE; `tails` int32: tail items of the edges.
-    - `cells` int32[C, 2]: first and last item + 1. X over [i, j) is cell i (n + 1) + j, S over [0, j) is
-      (n + 1)² + j, the goal follows.
-    - `slots` int32[h, 2]: hash table of the current cell's items by state, with the cell's stamp.
-    - `candidates` CANDIDATE; `coordinates` int32: index of a rule in `WeightedGrammar.order`, then for each nonterminal
-      an index into `ranked`; `heap` int32: candidates to join, best first; `estimates` float64: their estimates.
-    - `joined` JOINED; `opened` int32[joined, w]: their open words; `kept` int32: joined candidates that are kept, a
-      heap with the worst first (in join order if pops are unlimited); `kept_ranks` float64: their ranks.
-    - `memo` MEMO[m]: cache of language-model scores; `front` int32[w + 1]: open words of the current join.
-    - `taken` int64: number of records in use in each pool and of slots, the cell's stamp, and the spare record of
-      `joined`. The remaining arrays are scratch memory of the current cell or start.
-    """
-
+    # ITEM, and int32[items, w]: their open words.
     items: NDArray[np.void]
     fronts: NDArray[np.int32]
+    # int32[items], float64[items]: the items of each cell, best first, and their ranks.
     ranked: NDArray[np.int32]
     ranks: NDArray[np.float64]
+    # EDGE, and int32: tail items of the edges.
     edges: NDArray[np.void]
     tails: NDArray[np.int32]
+    # int32[C, 2]: first and last item + 1. X over [i, j) is cell i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal
+    # follows.
     cells: NDArray[np.int32]
+    # int32[h, 2]: hash table of the current cell's items by state, with the cell's stamp.
     slots: NDArray[np.int32]
+    # CUBE, and int32: cells of their nonterminals.
     cubes: NDArray[np.void]
     cube_cells: NDArray[np.int32]
+    # CANDIDATE, and int32: index of a rule in `WeightedGrammar.order`, then for each nonterminal an index into
+    # `ranked`.
     candidates: NDArray[np.void]
     coordinates: NDArray[np.int32]
+    # int32, float64: candidates to join, best first, and their estimates.
     heap: NDArray[np.int32]
     estimates: NDArray[np.float64]
+    # JOINED, and int32[joined, w]: their open words.
     joined: NDArray[np.void]
     opened: NDArray[np.int32]
+    # int32, float64: joined candidates that are kept, a heap with the worst first (in join order if pops are
+    # unlimited), and their ranks.
     kept: NDArray[np.int32]
     kept_ranks: NDArray[np.float64]
+    # MEMO[m]: cache of language-model scores.
     memo: NDArray[np.void]
+    # Scratch memory of the current start.
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
     heads: NDArray[np.int32]
     stack: NDArray[np.void]
     path: NDArray[np.int32]
+    # int32[w + 1]: open words of the current join.
     front: NDArray[np.int32]
+    # int64: number of records in use in each pool and of slots, the cell's stamp, and the spare record of `joined`.
     taken: NDArray[np.int64]
 
 

@@ -25,40 +25,40 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class RuleColumns(NamedTuple):
-    """R rules as columns, before packing.
+    """R rules as columns, before packing."""
 
-    `source` int32[s], `target` int32[t]: concatenated symbols of all sides, a word number or -k for nonterminal k,
-    numbered from 1 in source order. `source_start`, `target_start` int64[R+1]. `links` uint16[l, 2]: linked source and
-    target positions within the sides, `link_start` int64[R+1]. `features` float64[R, F].
-    """
-
+    # int32[s], int64[R+1]: symbols of all source sides, a word number or -k for nonterminal k, numbered from 1 in
+    # source order; and the start of each side.
     source: NDArray[np.int32]
     source_start: NDArray[np.int64]
+    # The same for target sides.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
+    # uint16[l, 2], int64[R+1]: linked source and target positions within the sides.
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
+    # float64[R, F]
     features: NDArray[np.float64]
 
 
 class PackedGrammar(NamedTuple):
-    """Packed grammar of R rules.
+    """Packed grammar of R rules, with a trie of N nodes, numbered level by level from the root, 0."""
 
-    The trie has N nodes, numbered level by level; the root is 0. `child_first` int32[N+1]: the children of node v are
-    nodes `child_first[v] + 1 … child_first[v + 1]`. `symbol` int32[N-1]: symbol of the arc to node k + 1, ascending
-    among the children of a node, so the nonterminal is first. `rule_first` int32[N+1]: the rules whose source side ends
-    at v are `rule_first[v] … rule_first[v + 1] - 1`. `target` int32, `target_start` int64[R+1]; `links` uint16[l, 2],
-    `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: index of each rule in the original columns.
-    """
-
+    # int32[N+1]: the children of node v are nodes `child_first[v] + 1 … child_first[v + 1]`.
     child_first: NDArray[np.int32]
+    # int32[N-1]: symbol of the arc to node k + 1, ascending among the children of a node: the nonterminal is first.
     symbol: NDArray[np.int32]
+    # int32[N+1]: the rules whose source side ends at v are `rule_first[v] … rule_first[v + 1] - 1`.
     rule_first: NDArray[np.int32]
+    # int32, int64[R+1], as in `RuleColumns`.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
+    # uint16[l, 2], int64[R+1]
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
+    # float64[R, F]
     features: NDArray[np.float64]
+    # int32[R]: index of each rule in the original columns.
     number: NDArray[np.int32]
 
     @property
@@ -213,17 +213,17 @@ LN_10 = math.log(10.0)
 
 
 class WeightedGrammar(NamedTuple):
-    """Scores of a grammar's R rules.
+    """Scores of a grammar's R rules."""
 
-    `score` float64[R]: w · f of the rule alone, including its word features. `ahead` float64[R]: `score` plus the
-    weighted n-grams within each of its runs of target words. `order` int32[R]: the rules of each source side, best
-    first. `weights` float64[6]: weights of `COUNTED`. `lm_words` int32[V]: language-model numbers of target words.
-    """
-
+    # float64[R]: w · f of the rule alone, including its word features.
     score: NDArray[np.float64]
+    # float64[R]: `score` plus the weighted n-grams within each of its runs of target words.
     ahead: NDArray[np.float64]
+    # int32[R]: the rules of each source side, best first.
     order: NDArray[np.int32]
+    # float64[6]: weights of `COUNTED`.
     weights: NDArray[np.float64]
+    # int32[V]: language-model numbers of target words.
     lm_words: NDArray[np.int32]
 
 

@@ -68,18 +68,19 @@ _ONE = np.uint64(1)
 
 
 class Lists(NamedTuple):
-    """K-best lists of all items.
+    """K-best lists of all items."""
 
-    `entries` ENTRY[c]; `tails` int32: their tail entries; `items` SOURCE_ITEM[items]; `stack` int32: stack of items;
-    `taken` int64[2]: entries and tails in use. `seen` uint64[h]: open-addressing hash table of item and target words of
-    all entries, 0 for free slots; uint64[1] if translations may repeat.
-    """
-
+    # ENTRY[c], and int32: their tail entries.
     entries: NDArray[np.void]
     tails: NDArray[np.int32]
+    # SOURCE_ITEM[items]
     items: NDArray[np.void]
+    # int32: stack of items.
     stack: NDArray[np.int32]
+    # uint64[h]: open-addressing hash table of item and target words of all entries, 0 for free slots; uint64[1] if
+    # translations may repeat.
     seen: NDArray[np.uint64]
+    # int64[2]: entries and tails in use.
     taken: NDArray[np.int64]
 
 
@@ -359,17 +360,17 @@ scratch of the tree walk.
 
 
 class Outputs(NamedTuple):
-    """Words, rule uses, features and scores of k derivations.
+    """Words, rule uses, features and scores of k derivations, concatenated in target order."""
 
-    `words` int32 and `uses` USE: concatenated derivations, in target order; `word_start`, `use_start` int64[k+1];
-    `features` float64[k, F + 6]; `scores` float64[k].
-    """
-
+    # int32, int64[k+1]
     words: NDArray[np.int32]
     word_start: NDArray[np.int64]
+    # USE, int64[k+1]
     uses: NDArray[np.void]
     use_start: NDArray[np.int64]
+    # float64[k, F + 6]
     features: NDArray[np.float64]
+    # float64[k]
     scores: NDArray[np.float64]
 
 

@@ -31,18 +31,18 @@ _MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Field positions of a rule table, from 0 (-1: missing).
+    """Field positions of a rule table, from 0 (-1: missing)."""
 
-    `tabs`: fields are separated by tabs instead of bars. `named`: values have names. `labeled`: each side ends with a
-    left-hand side, as in Moses tables.
-    """
-
+    # Whether fields are separated by tabs instead of bars.
     tabs: bool
+    # Field of each part.
     source: int
     target: int
     values: int
     links: int
+    # Whether values have names.
     named: bool
+    # Whether each side ends with a left-hand side, as in Moses tables.
     labeled: bool
 
 

@@ -20,18 +20,18 @@ NO_TAIL = 0xFFFF
 
 
 class Bitext(NamedTuple):
-    """Concatenated words and alignment links of P sentence pairs.
+    """Concatenated words and alignment links of P sentence pairs."""
 
-    `source`, `target` int32 are word numbers; `source_offset`, `target_offset`, `link_offset` int64[P+1] are the pair
-    boundaries; `link_source`, `link_target` int16 are the word positions of each link in its pair, from 0.
-    """
-
+    # int32, int64[P+1]: source word numbers, and pair boundaries.
     source: NDArray[np.int32]
     source_offset: NDArray[np.int64]
+    # int32, int64[P+1]: the same for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
+    # int16: word positions of each link in its pair, from 0.
     link_source: NDArray[np.int16]
     link_target: NDArray[np.int16]
+    # int64[P+1]: pair boundaries of links.
     link_offset: NDArray[np.int64]
 
 
@@ -60,17 +60,16 @@ incoming edges; number of tails per edge, padded; offset of its tails among the 
 
 
 class Forests(NamedTuple):
-    """Forests of P pairs with N nodes and T tails in total. Tails precede their heads; the root is last.
+    """Forests of P pairs with N nodes and T tails in total. Tails precede their heads; the root is last."""
 
-    `node_offset` int64[P+1]: pair p has nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair;
-    `node` NODE[N]; `pair_tail_offset` int64[P+1]; `tails` uint16[T]. Edge j of node v of pair p has the tails
-    `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded
-    with NO_TAIL.
-    """
-
+    # int64[P+1]: pair p has nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair.
     node_offset: NDArray[np.int64]
+    # NODE[N]
     node: NDArray[np.void]
+    # int64[P+1]
     pair_tail_offset: NDArray[np.int64]
+    # uint16[T]. Edge j of node v of pair p has the tails `tails[t + j*arity : t + (j+1)*arity]`, t =
+    # `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded with NO_TAIL.
     tails: NDArray[np.uint16]
 
     @property

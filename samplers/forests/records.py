@@ -41,17 +41,17 @@ _ENTRY_BYTES = 16
 
 
 class Fragments(NamedTuple):
-    """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`, in pair `pairs[k]` with root node `roots[k]`.
+    """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`."""
 
-    `weights` are expected uses in units of 1/`ONE_USE`, `variances` their error variances in units of 1/`ONE_SQUARE`.
-    `content` is uint8, the other arrays are int64[m].
-    """
-
+    # uint8
     content: NDArray[np.uint8]
+    # int64[m]: pair and root node of each fragment.
     pairs: NDArray[np.int64]
     roots: NDArray[np.int64]
+    # int64[m]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    # int64[m]: expected uses in units of 1/`ONE_USE`, and their error variances in units of 1/`ONE_SQUARE`.
     weights: NDArray[np.int64]
     variances: NDArray[np.int64]
 

@@ -24,18 +24,19 @@ REGISTERS = np.dtype([("epoch", np.int64)])
 
 
 class WalkSpace(NamedTuple):
-    """Scratch memory for walks over derivations of up to n nodes.
+    """Scratch memory for walks over derivations of up to n nodes."""
 
-    `summary` SUMMARY[n+1] by node; `stack`, `walk`, `pending` int32[n+1]; `powers` uint64 powers of the hash base;
-    `scratch` int64[2, n+1]; `registers` REGISTERS[1].
-    """
-
+    # SUMMARY[n+1] by node.
     summary: NDArray[np.void]
+    # int32[n+1]
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
+    # Uint64 powers of the hash base.
     powers: NDArray[np.uint64]
+    # int64[2, n+1]
     scratch: NDArray[np.int64]
+    # REGISTERS[1].
     registers: NDArray[np.void]
 
 

@@ -37,35 +37,24 @@ class Phrases(NamedTuple):
 
 
 class ItgBatch(NamedTuple):
-    """Sentence pairs that are sampled together; P pairs, N source and M target tokens, C cells, T word pair types.
+    """Sentence pairs that are sampled together; P pairs, N source and M target tokens, C cells, T word pair types."""
 
-    Attributes
-    ----------
-    source, target
-        int32[N], int32[M]: word numbers.
-    source_offset, target_offset
-        int64[P + 1]: start of each pair's words.
-    types
-        int32[C]: type of the word pair at each (source, target) position, row by row.
-    cell_offset
-        int64[P + 1]: start of each pair's cells.
-    type_source, type_target
-        int32[T]: source and target word of each type.
-    pairs
-        int64[P]: number that keys each pair's random stream.
-    phrases
-        Phrase pairs of more than one word.
-    """
-
+    # int32[N], int64[P + 1]: source word numbers, and the start of each pair's words.
     source: NDArray[np.int32]
     source_offset: NDArray[np.int64]
+    # int32[M], int64[P + 1]: the same for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
+    # int64[P + 1]: start of each pair's cells.
     cell_offset: NDArray[np.int64]
+    # int32[C]: type of the word pair at each (source, target) position, row by row.
     types: NDArray[np.int32]
+    # int32[T]: source and target word of each type.
     type_source: NDArray[np.int32]
     type_target: NDArray[np.int32]
+    # int64[P]: number that keys each pair's random stream.
     pairs: NDArray[np.int64]
+    # Phrase pairs of more than one word.
     phrases: Phrases
 
     @property

@@ -23,29 +23,18 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Linear rule weights over n source and m target words (or items).
+    """Linear rule weights over n source and m target words (or items); pruned emissions have weight 0."""
 
-    Attributes
-    ----------
-    pairs
-        float64[n, m]: emissions of word pairs, including the weight of their rule type.
-    source_nulls, target_nulls
-        float64[n], float64[m]: null emissions, including the weight of their rule type.
-    rules
-        float64[5]: rule types.
-    phrases
-        float64[n, m, L² - 1]: phrase pairs that begin at each position; 0 if there is none.
-    size
-        int64[3]: n and m of the parsed chart, and L.
-
-    During slice sampling, emissions below their slice variable have weight 0.
-    """
-
+    # float64[n, m]: emissions of word pairs, including the weight of their rule type.
     pairs: NDArray[np.float64]
+    # float64[n, m, L² - 1]: phrase pairs that begin at each position, or 0.
     phrases: NDArray[np.float64]
+    # float64[n], float64[m]: null emissions, including the weight of their rule type.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
+    # float64[5]: rule types.
     rules: NDArray[np.float64]
+    # int64[3]: n and m of the parsed chart, and L.
     size: NDArray[np.int64]
 
 

@@ -360,15 +360,14 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 
 
 class Tables(NamedTuple):
-    """Numbers of tables, and their draws from the word distributions.
+    """Numbers of tables, and their draws from the word distributions."""
 
-    `pairs` int32[T], `source_nulls` int32[Vf], `target_nulls` int32[Ve]; draws from P_f and P_e in halves: `source`
-    float64[Vf], `target` float64[Ve].
-    """
-
+    # int32[T]
     pairs: NDArray[np.int32]
+    # int32[Vf], int32[Ve]
     source_nulls: NDArray[np.int32]
     target_nulls: NDArray[np.int32]
+    # float64[Vf], float64[Ve]: draws from P_f and P_e, in halves.
     source: NDArray[np.float64]
     target: NDArray[np.float64]
 

@@ -17,14 +17,12 @@ SMOOTHING = 0.01
 
 
 class Model1(NamedTuple):
-    """Translation probabilities in both directions, linear.
+    """Translation probabilities in both directions, linear."""
 
-    `target` float64[T] is P(e | f) and `source` float64[T] is P(f | e) of each type; `null_target` float64[Ve] and
-    `null_source` float64[Vf] are probabilities given the empty word.
-    """
-
+    # float64[T]: P(e | f) and P(f | e) of each type.
     target: NDArray[np.float64]
     source: NDArray[np.float64]
+    # float64[Ve], float64[Vf]: probabilities given the empty word.
     null_target: NDArray[np.float64]
     null_source: NDArray[np.float64]
 

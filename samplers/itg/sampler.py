@@ -259,16 +259,16 @@ MAX_CHART = 1 << 25
 
 
 class ItgInfo(NamedTuple):
-    """Statistics of a sweep.
+    """Statistics of a sweep."""
 
-    Resampled pairs; proposals that differ from the current derivation, and accepted ones (local sampler: accepted
-    moves); charts given up; cells and combinations of the charts.
-    """
-
+    # Resampled pairs.
     resampled: int
+    # Proposals that differ from the current derivation, and accepted ones (local sampler: accepted moves).
     proposed: int
     accepted: int
+    # Charts that were given up.
     given_up: int
+    # Cells and combinations of the charts.
     cells: int
     combinations: int
 

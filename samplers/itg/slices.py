@@ -39,35 +39,35 @@ _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 
 
 class CurrentCells(NamedTuple):
-    """Cells of the current derivation.
+    """Cells of the current derivation."""
 
-    `first` int32[spans] is 1 + the first node with a source span (0 for none), `next` int32[nodes] is 1 + the next node
-    with the same source span, and `nodes` are the derivation's NODE records.
-    """
-
+    # int32[spans]: 1 + the first node with a source span, or 0.
     first: NDArray[np.int32]
+    # int32[nodes]: 1 + the next node with the same source span, or 0.
     next: NDArray[np.int32]
+    # NODE records of the derivation.
     nodes: NDArray[np.void]
 
 
 class Slices(NamedTuple):
-    """Inputs that determine the slice variables of one visit.
+    """Inputs that determine the slice variables of one visit."""
 
-    `shape` is a of Beta(a, 1); `powers` computes powers 1/a - 1; `key` keys the visit; `height` and `width` are the
-    pair's lengths; then the probabilities of the two rules with children, and these to the power a; the cells of the
-    current derivation; and the emission probabilities.
-    """
-
+    # a of Beta(a, 1), and powers 1/a - 1.
     shape: float
     powers: Powers
+    # Key of the visit.
     key: np.uint64
+    # Lengths of the pair.
     height: int
     width: int
+    # Probabilities of the two rules with children, and these to the power a.
     straight: float
     inverted: float
     straight_survives: float
     inverted_survives: float
+    # Cells of the current derivation.
     own: CurrentCells
+    # Emission probabilities.
     weights: Weights
 
 
@@ -267,16 +267,14 @@ def keep_emissions(to, weights, shape, nodes, length, key):
 
 
 class Viability(NamedTuple):
-    """Constraints from words that cannot be null.
+    """Constraints from words that cannot be null."""
 
-    `source` int16[n, 2] and `target` int16[m, 2] hold the first and last word that each such word can be linked to.
-    `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked within a target span (n and
-    -1 for none), and `in_source` int16[n+1, n+1, 2] likewise the target words of a source span.
-    """
-
+    # int16[n, 2], int16[m, 2]: first and last word that each such word can be linked to.
     source: NDArray[np.int16]
     target: NDArray[np.int16]
+    # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1: no word).
     in_target: NDArray[np.int16]
+    # int16[n+1, n+1, 2]: the same for target words of a source span.
     in_source: NDArray[np.int16]
 
 
@@ -361,63 +359,47 @@ SMALLEST = 1 << 13
 
 
 class SparseChart(NamedTuple):
-    """Scratch memory of one visit; n source and m target words.
+    """Scratch memory of one visit; n source and m target words."""
 
-    Attributes
-    ----------
-    column, inside
-        int16[capacity], float64[capacity]: target end and inside sum of each cell, numbered in the order of creation.
-    rows, has_row
-        int32[spans, m + 1, 2]: range of the cells of source span s that begin at target position x, sorted by target
-        end. Bit x of `has_row` uint64[spans, words] is set if the range is not empty.
-    begin
-        int16[capacity, 2]: source and target beginning of each cell.
-    lists
-        int32[n + 1, m + 2, 2]: start of each list of the cells that end at a source position, once by target end and
-        once by target beginning, newest first; a list ends where the next one begins.
-    ending_sums, ending_corners
-        float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of the cells in the lists by target end.
-    starting_sums, starting_ends
-        float64[capacity], int16[capacity, 2]: inside sum, source beginning and target end of the cells in the other
-        lists.
-    sums
-        float64[2, n (m + 1)²]: sums of straight splits, at y n (m + 1) + corner, and of inverted splits, at
-        x n (m + 1) + i (m + 1) + y, for source spans that end at the current position. A new cell adds to adjacent
-        entries.
-    columns
-        uint64[n (m + 1), words]: bit set of the nonzero entries of each corner.
-    nulls
-        float64[m + 1, m + 1]: sums of target spans without source words.
-    scale
-        float64[n + m]: scale factors of emissions.
-    powers
-        Powers for the weights of cells.
-    rules, stack
-        uint8 and int32[…, 4]: the new derivation.
-    registers
-        int64[3].
-    """
-
+    # int16[capacity], float64[capacity]: target end and inside sum of each cell, numbered in the order of creation.
     column: NDArray[np.int16]
     inside: NDArray[np.float64]
+    # int32[spans, m + 1, 2]: range of the cells of source span s that begin at target position x, sorted by target end.
     rows: NDArray[np.int32]
+    # uint64[spans, words]: bit x is set if the range is not empty.
     has_row: NDArray[np.uint64]
+    # int16[capacity, 2]: source and target beginning of each cell.
     begin: NDArray[np.int16]
+    # int32[n + 1, m + 2, 2]: start of each list of the cells that end at a source position, once by target end and once
+    # by target beginning, newest first; a list ends at the start of the next one.
     lists: NDArray[np.int32]
+    # float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of the cells in the lists by target end.
     ending_sums: NDArray[np.float64]
     ending_corners: NDArray[np.int32]
+    # float64[capacity], int16[capacity, 2]: inside sum, source beginning and target end of the cells in the other
+    # lists.
     starting_sums: NDArray[np.float64]
     starting_ends: NDArray[np.int16]
+    # float64[2, n (m + 1)²]: sums of straight splits, at y n (m + 1) + corner, and of inverted splits, at x n (m + 1) +
+    # i (m + 1) + y, for source spans that end at the current position. A new cell adds to adjacent entries.
     sums: NDArray[np.float64]
+    # uint64[n (m + 1), words]: bit set of the nonzero entries of each corner.
     columns: NDArray[np.uint64]
+    # float64[m + 1, m + 1]: sums of target spans without source words.
     nulls: NDArray[np.float64]
+    # Surviving emissions, and float64[n + m]: their scale factors.
     emissions: Weights
     scale: NDArray[np.float64]
+    # Constraints of the visit.
     viability: Viability
+    # Cells of the current derivation.
     own: CurrentCells
+    # Powers for the weights of cells.
     powers: Powers
+    # uint8 and int32[…, 4]: the new derivation.
     rules: NDArray[np.uint8]
     stack: NDArray[np.int32]
+    # int64[3]
     registers: NDArray[np.int64]
 
 

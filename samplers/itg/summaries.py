@@ -34,14 +34,13 @@ MAX_CHUNK_LENGTH = 3
 
 
 class LinkSums(NamedTuple):
-    """Number of samples with a link at each (source, target) position.
+    """Number of samples with a link at each (source, target) position."""
 
-    `pairs` float32[C] counts words emitted as a word pair or within a phrase pair; `chunks` float32[C] counts unlinked
-    words with the only word of their chunk on the other side; `samples` int64[1].
-    """
-
+    # float32[C] counts words emitted as a word pair or within a phrase pair.
     pairs: NDArray[np.float32]
+    # float32[C] counts unlinked words with the only word of their chunk on the other side.
     chunks: NDArray[np.float32]
+    # int64[1].
     samples: NDArray[np.int64]
 
 

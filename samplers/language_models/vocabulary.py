@@ -24,14 +24,13 @@ _HALF = np.uint64(32)
 
 
 class Vocabulary(NamedTuple):
-    """Words by number.
+    """Words by number."""
 
-    `letters` uint8[B] holds all words in a row; `starts` int64[V+1] indexes it; `slots` int32[capacity], a power of
-    two, is a hash table with open addressing of word numbers, `FREE` for an empty slot.
-    """
-
+    # uint8[B]: all words in a row.
     letters: NDArray[np.uint8]
+    # int64[V+1]: start of each word.
     starts: NDArray[np.int64]
+    # int32[capacity], a power of two: hash table of word numbers with open addressing, `FREE` for an empty slot.
     slots: NDArray[np.int32]
 
     def __len__(self) -> int:

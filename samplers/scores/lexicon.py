@@ -44,28 +44,21 @@ class LinkCounts(NamedTuple):
 
 
 class NeighborCounts(NamedTuple):
-    """Counts of neighboring words of one side; sentence boundaries count as words.
+    """Counts of neighboring words of one side; sentence boundaries count as words."""
 
-    Attributes
-    ----------
-    pairs, triples, around
-        uint64, ascending: codes of bigrams, of trigrams, and of trigrams without the middle word.
-    pair_times, triple_times, around_times
-        int32: their counts.
-    before, after
-        int32[base]: number of predecessors and successors of each word.
-    base
-        Base of the codes.
-    """
-
+    # uint64 ascending, int32: codes of bigrams, and their counts.
     pairs: NDArray[np.uint64]
     pair_times: NDArray[np.int32]
+    # The same for trigrams.
     triples: NDArray[np.uint64]
     triple_times: NDArray[np.int32]
+    # The same for trigrams without the middle word.
     around: NDArray[np.uint64]
     around_times: NDArray[np.int32]
+    # int32[base]: number of predecessors and successors of each word.
     before: NDArray[np.int32]
     after: NDArray[np.int32]
+    # Base of the codes.
     base: int
 
 
@@ -85,38 +78,24 @@ class PairContribution(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """Statistics of one pair's words by side and position.
+    """Statistics of one pair's words by side and position."""
 
-    Attributes
-    ----------
-    alone
-        float64[2, n]: unigram probability of each word.
-    nulls
-        float64[2, n]: probability of each word without a link.
-    links
-        float64[2, n, 2]: number of links in other pairs, and of distinct partners.
-    linked, together
-        float64[n, m]: link count of each word pair, and its base probability.
-    neighbors
-        float64[2, n, 3]: log ratios given the neighbors.
-    bound
-        int8[2, n]: own words that are linked.
-    gone
-        int8[links]: own links between words that no other pair links.
-    kept
-        float64[2, n, 2].
-    row
-        float64[n]: scratch memory.
-    """
-
+    # float64[2, n]: unigram probability of each word.
     alone: NDArray[np.float64]
+    # float64[2, n]: probability of each word without a link.
     nulls: NDArray[np.float64]
+    # float64[2, n, 2]: number of links in other pairs, and of distinct partners.
     links: NDArray[np.float64]
+    # float64[n, m]: link count of each word pair, and its base probability.
     linked: NDArray[np.float64]
     together: NDArray[np.float64]
+    # float64[2, n, 3]: log ratios given the neighbors.
     neighbors: NDArray[np.float64]
+    # int8[2, n]: own words that are linked.
     bound: NDArray[np.int8]
+    # int8[links]: own links between words that no other pair links.
     gone: NDArray[np.int8]
+    # float64[n]: scratch memory.
     row: NDArray[np.float64]
 
 

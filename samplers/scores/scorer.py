@@ -50,89 +50,75 @@ LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(FACTS)
 
 
 class KnownRules(NamedTuple):
-    """R rules in use.
-
-    Attributes
-    ----------
-    uses, lengths, usable
-        int64[R], int32[R], bool[R]; rules of a large scope are not usable.
-    near, first
-        int32, int64: usable rules by their rarest word: those of source word f from `first[f]`, of target word e from
-        `first[V + e]`, V source words; rules without words at the end.
-    tokens, kept, prior
-        int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
-        of the length.
-    pooled
-        Whether lengths share one distribution (a Dirichlet process).
-    """
+    """R rules in use."""
 
     sides: RuleSides
+    # int64[R], int32[R]
     uses: NDArray[np.int64]
     lengths: NDArray[np.int32]
+    # bool[R]: False for rules of a large scope.
     usable: NDArray[np.bool_]
+    # int32, int64: usable rules by their rarest word: source word f from `first[f]`, target word e from `first[V + e]`,
+    # V source words; rules without words at the end.
     near: NDArray[np.int32]
     first: NDArray[np.int64]
+    # int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
+    # of the length.
     tokens: NDArray[np.int64]
     kept: NDArray[np.float64]
     prior: NDArray[np.float64]
+    # d and α of the process.
     discount: float
     strength: float
+    # Whether lengths share one distribution (a Dirichlet process).
     pooled: bool
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not belong, one per side.
+    """Classifiers of words that do not belong, one per side; NaN without enough training data."""
 
-    `mean` and `deviation` float64[2, 9] of the features, `weights` float64[2, 64], `prior` float64[2] log-odds; NaN
-    without enough training data.
-    """
-
+    # float64[2, 9]: mean and deviation of the features.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
+    # float64[2, 64]
     weights: NDArray[np.float64]
+    # float64[2]: log-odds.
     prior: NDArray[np.float64]
 
 
 class ScoredPairs(NamedTuple):
-    """P pairs: words of both sides, int32, -1 for unknown ones, from `source_first[p]`, int64[P + 1].
+    """P pairs, and the contributions of stored ones; starts of pairs are int64[P + 1]."""
 
-    `own_…` is the contribution of each stored pair: words, links by position, rules by number (-1 if deleted) and their
-    uses.
-    """
-
+    # int32: words of both sides, -1 for unknown ones.
     source: NDArray[np.int32]
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
     target_first: NDArray[np.int64]
+    # int32: words that each stored pair contributes.
     own_source: NDArray[np.int32]
     own_source_first: NDArray[np.int64]
     own_target: NDArray[np.int32]
     own_target_first: NDArray[np.int64]
+    # int32: links that it contributes, by position.
     link_source: NDArray[np.int32]
     link_target: NDArray[np.int32]
     link_first: NDArray[np.int64]
+    # int32: rules that it contributes (-1: deleted), and their uses.
     rule: NDArray[np.int32]
     times: NDArray[np.int32]
     rule_first: NDArray[np.int64]
 
 
 class Scored(NamedTuple):
-    """Results for P pairs.
+    """Results for P pairs."""
 
-    Attributes
-    ----------
-    numbers
-        float64[P, 6]: natural log of the pair's probability; of its words' unigram probabilities; expected words
-        emitted by the base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation;
-        number of links.
-    misfits
-        float64[P, 2, 2]: position and log-odds of the word of each side that belongs least.
-    links
-        int32[…, 2]: links of all pairs in order, and their probabilities, float64.
-    """
-
+    # float64[P, 6]: natural log of the pair's probability; of its words' unigram probabilities; expected words emitted
+    # by the base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation; number of
+    # links.
     numbers: NDArray[np.float64]
+    # float64[P, 2, 2]: position and log-odds of the word of each side that belongs least.
     misfits: NDArray[np.float64]
+    # int32[…, 2], float64: links of all pairs in order, and their probabilities.
     links: NDArray[np.int32]
     probabilities: NDArray[np.float64]
 

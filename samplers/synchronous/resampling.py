@@ -99,44 +99,48 @@ root node of the fragment.
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker; a sweep allocates nothing else.
+    """Scratch memory of one worker; a sweep allocates nothing else."""
 
-    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local number; `places` uint64[m] the local hash map; `by_length`
-    LENGTH[L] the current counts by length; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
-    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] the change of the table count of its
-    length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
-    rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
-    table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
-    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1]; `rows_read` uint32[N], shared by all workers,
-    the table rows that each pair read last, one slot per node; `credits` CREDIT[r] by local number, `credited` int32
-    the credited rules, `fragments` uint8 their fragments, `mass` int64[CLASSES] the credited uses by number of
-    nonterminals.
-    """
-
+    # SUMMARY[n+1]: summaries by node.
     summary: NDArray[np.void]
+    # RULE[r]: rules by local number, and uint64[m]: their hash map.
     rule: NDArray[np.void]
     places: NDArray[np.uint64]
+    # LENGTH[L]: current counts by length.
     by_length: NDArray[np.void]
+    # int32[n]: rules of an option.
     used: NDArray[np.int32]
     current: NDArray[np.int32]
+    # int32[n]: stacks of walks.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
+    # int32: rules below each node.
     lists: NDArray[np.int32]
+    # int64[n]: change of the table count of its length by each rule of an option.
     change: NDArray[np.int64]
+    # int64[2, n]
     scratch: NDArray[np.int64]
+    # SCALED and int32: weight and uppermost rule of each option.
     weight: NDArray[np.void]
     top: NDArray[np.int32]
+    # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
+    # uint64[o, 4], int64: count changes of a block over the frozen table, and its taken rows.
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
+    # uint64[c, 4]: changes of all the worker's blocks in a round (key, change, size).
     log: NDArray[np.uint64]
+    # REGISTERS[1], STATISTICS[1]
     registers: NDArray[np.void]
     statistics: NDArray[np.void]
+    # uint32[N], shared by all workers: table rows that each pair read last, one slot per node.
     rows_read: NDArray[np.uint32]
+    # CREDIT[r] by local number, int32: the credited rules, uint8: their fragments.
     credits: NDArray[np.void]
     credited: NDArray[np.int32]
     fragments: NDArray[np.uint8]
+    # int64[CLASSES]: credited uses by number of nonterminals.
     mass: NDArray[np.int64]
 
 
@@ -184,21 +188,21 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 class Resampling(NamedTuple):
-    """Context for resampling one pair.
-
-    `places_mask` is the size of the pair's hash map in `work.places` minus 1. `key_mask` selects the significant bits
-    of keys. Conditionals are raised to `power` = 1/T. With `density`, options have the density factor. With
-    `avoid_current`, draws tend to differ from the current values.
-    """
+    """Context for resampling one pair."""
 
     pair: PairView
     table: CountTable
     model: Model
     work: Workspace
+    # Size of the pair's hash map in `work.places` minus 1.
     places_mask: np.uint64
+    # Significant bits of keys.
     key_mask: np.uint64
+    # Power 1/T of conditionals.
     power: float
+    # Whether options have the density factor.
     density: bool
+    # Whether draws tend to differ from the current values.
     avoid_current: bool
 
 

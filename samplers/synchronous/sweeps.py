@@ -95,18 +95,17 @@ def log_overlay(work):
 
 
 class Round(NamedTuple):
-    """Queue of pair blocks that the workers share.
+    """Queue of pair blocks that the workers share."""
 
-    `key` is the chain's seed. Blocks contain `pairs_a_block` of the pairs `start`..`end` (exclusive). `turns` int64[1]
-    counts the blocks taken. If `direct`, each pair updates the table; otherwise the table is frozen and changes are
-    appended to the log.
-    """
-
+    # Seed of the chain.
     key: int
+    # First pair, end (exclusive), and pairs per block.
     start: int
     end: int
     pairs_a_block: int
+    # int64[1]: number of blocks taken.
     turns: NDArray[np.int64]
+    # Whether each pair updates the table; otherwise the table is frozen and changes are appended to the log.
     direct: bool
 
 
@@ -115,20 +114,19 @@ NOT_AVERAGED = np.zeros(0, np.bool_)
 
 
 class SweepPlan(NamedTuple):
-    """Plan of one sweep over P pairs.
+    """Plan of one sweep over P pairs."""
 
-    `sweeps` int64[P] is the sweep number of each pair, from 1. `stages` int16[P] is the highest node level to sample
-    (0: skip the pair). `powers` float64[P] is the power 1/T of each pair's conditionals; float64[0] if all are 1.
-    Without `density`, options lack the density factor and the sampler has the wrong target [CFGŠ14 §4.3]. `averaged`
-    bool[P] selects the pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0] selects
-    none. With `avoid_current`, draws tend to differ from the current values.
-    """
-
+    # int64[P]: sweep number of each pair, from 1.
     sweeps: NDArray[np.int64]
+    # int16[P]: highest node level to sample (0: skip the pair).
     stages: NDArray[np.int16]
+    # float64[P]: power 1/T of each pair's conditionals; float64[0] if all are 1.
     powers: NDArray[np.float64] = NO_POWERS
+    # Whether options have the density factor. Without it, the sampler has the wrong target [CFGŠ14 §4.3].
     density: bool = True
+    # bool[P]: pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0]: no pair.
     averaged: NDArray[np.bool_] = NOT_AVERAGED
+    # Whether draws tend to differ from the current values.
     avoid_current: bool = False
 
 

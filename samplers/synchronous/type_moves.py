@@ -29,13 +29,11 @@ JOINED, UPPER, LOWER = 0, 1, 2
 
 
 class Sites(NamedTuple):
-    """Sites of a batch under its current derivations, by node across all pairs.
+    """Sites of a batch under its current derivations, by node across all pairs."""
 
-    `types` uint64[N] is the site type of a node, 0 if the node is not a site. `heads` int64[N] is the root node of the
-    rule above a node, -1 for roots and nodes outside the derivation.
-    """
-
+    # uint64[N]: site type of a node, 0 if the node is not a site.
     types: NDArray[np.uint64]
+    # int64[N]: root node of the rule above a node, -1 for roots and nodes outside the derivation.
     heads: NDArray[np.int64]
 
 

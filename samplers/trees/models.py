@@ -24,46 +24,43 @@ _KNOWN_COUNTS = 1 << 10
 
 
 class LabelProcesses(NamedTuple):
-    """Dirichlet processes of L root labels, all float64[L]; index 0 is unused.
+    """Dirichlet processes of L root labels, all float64[L]; index 0 is unused."""
 
-    `strength`: α_c. `expansion_probability`: β_c, the probability that the base distribution expands the label.
-    `log_strength`, `log_expanded`, `log_stopped`: natural logs of α_c, β_c and 1 - β_c, always computed from them, so
-    that a resumed run equals an uninterrupted one.
-    """
-
+    # α_c.
     strength: NDArray[np.float64]
+    # β_c, the probability that the base distribution expands the label.
     expansion_probability: NDArray[np.float64]
+    # Natural logs of α_c, β_c and 1 - β_c, always computed from them, so that a resumed run equals an uninterrupted
+    # one.
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
 
 
 class TreeModel(NamedTuple):
-    """Model parameters for the kernels, and the log probabilities of the E edges of a batch.
+    """Model parameters for the kernels, and the log probabilities of the E edges of a batch."""
 
-    `labels`: current processes. `edge_offset` int64[N+1], `log_expansion` float64[E]: edge j of node v has natural log
-    probability `log_expansion[edge_offset[v] + j]`. `by_count`, `discount`: Dirichlet-process values as in
-    `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are its distinct fragments.
-    """
-
+    # Current processes.
     labels: LabelProcesses
+    # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
+    # Dirichlet-process values as in `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are
+    # its distinct fragments.
     by_count: NDArray[np.void]
     discount: float
 
 
 class Expansions(NamedTuple):
-    """Productions of a treebank's forests.
+    """Productions of a treebank's forests."""
 
-    `symbols`: distinct productions, each its label and the children: labels unchanged, words prefixed by NUL. `number`
-    int32[E]: production of each edge. `weight` float64[E]: 1 / degree of the edge's node. `edge_offset` int64[N+1]:
-    start of each node's edges.
-    """
-
+    # Distinct productions, each its label and the children: labels unchanged, words prefixed by NUL.
     symbols: Sequence[tuple[str, ...]]
+    # int32[E]: production of each edge.
     number: NDArray[np.int32]
+    # float64[E]: 1 / degree of the edge's node.
     weight: NDArray[np.float64]
+    # int64[N+1]: start of each node's edges.
     edge_offset: NDArray[np.int64]
 
 

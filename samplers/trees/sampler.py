@@ -40,29 +40,35 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 
 
 class TreeSpace(NamedTuple):
-    """Scratch memory for resampling a tree of up to n nodes. A sweep allocates no other memory.
+    """Scratch memory for resampling a tree of up to n nodes. A sweep allocates no other memory."""
 
-    By node: `summary` SUMMARY[n]; `below` float64[n], ln P0 of the fragment below; `parent` int32[n]; `on_tree`
-    uint8[n], 1 if the node is in the current tree. `order` int32[n]: nodes of the tree, heads before tails. `turn`
-    int32[n]: nodes in sampling order. `saved` SUMMARY[n], `saved_below` float64[n]: saved summaries of a path. `option`
-    FRAGMENT[n+1]: fragments of an option. `subtree` int32[n]; `stack` int32[n+1]; `powers` uint64: powers of the hash
-    base; `scratch` int64[2, n+1]; `weight` float64: log weights of options; `statistics` STATISTICS[1].
-    """
-
+    # SUMMARY[n] by node.
     summary: NDArray[np.void]
+    # float64[n]: ln P0 of the fragment below each node.
     below: NDArray[np.float64]
+    # int32[n]: parent of each node.
     parent: NDArray[np.int32]
+    # uint8[n]: 1 if the node is in the current tree.
     on_tree: NDArray[np.uint8]
+    # int32[n]: nodes of the tree, heads before tails.
     order: NDArray[np.int32]
+    # int32[n]: nodes in sampling order.
     turn: NDArray[np.int32]
+    # SUMMARY[n], float64[n]: saved summaries of a path.
     saved: NDArray[np.void]
     saved_below: NDArray[np.float64]
+    # FRAGMENT[n+1]: fragments of an option.
     option: NDArray[np.void]
+    # int32[n], int32[n+1]
     subtree: NDArray[np.int32]
     stack: NDArray[np.int32]
+    # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
+    # int64[2, n+1]
     scratch: NDArray[np.int64]
+    # float64: log weights of options.
     weight: NDArray[np.float64]
+    # STATISTICS[1]
     statistics: NDArray[np.void]
 
 
@@ -613,15 +619,13 @@ _ROOM_PER_NODE = 3
 
 
 class TreePlan(NamedTuple):
-    """Plan of one sweep over P trees.
+    """Plan of one sweep over P trees."""
 
-    `number`: number of the sweep in the chain, from 1; keys the random streams of the label parameters. `sweeps`
-    int64[P]: sweep number of each tree, from 1; keys the random streams of the trees. `temperatures` float64[P]: each
-    tree's T ≥ 1, or 0 to skip the tree.
-    """
-
+    # Number of the sweep in the chain, from 1; keys the random streams of the label parameters.
     number: int
+    # int64[P]: sweep number of each tree, from 1; keys the random streams of the trees.
     sweeps: NDArray[np.int64]
+    # float64[P]: each tree's T ≥ 1, or 0 to skip the tree.
     temperatures: NDArray[np.float64]
 
 

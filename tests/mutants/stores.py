@@ -275,8 +275,8 @@ STORE_FAULTS = (
     Fault(
         "changes are compared with an old value instead of the last reported one",
         "storage/events/rule_events.py",
-        "gone | changed, new | changed)",
-        "gone, new)",
+        "removed | updated, added | updated)",
+        "removed, added)",
         (_EVENTS, "-k", "sqlite and replayed_events"),
     ),
 )

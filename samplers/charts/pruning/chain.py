@@ -38,18 +38,18 @@ _FIRST = 4
 
 
 class Pruned(NamedTuple):
-    """Results of one mask.
+    """Results of one mask."""
 
-    Expected features float64[K]; natural log of the total weight of kept derivations; number of edges of the chart, 0
-    if it was cached; the selected variables, and the positive ones among them, bool[V] as bytes; values of all
-    variables in derivations sampled from its chart, bool[N, V].
-    """
-
+    # float64[K]: expected features.
     features: NDArray[np.float64]
+    # Natural log of the total weight of kept derivations.
     log_total: float
+    # Number of edges of the chart, 0 if it was cached.
     edges: int
+    # bool[V] as bytes: the selected variables, and the positive ones among them.
     selection: bytes
     positive: bytes
+    # bool[N, V]: values of all variables in derivations sampled from its chart.
     drawn: NDArray[np.bool_]
 
 
