@@ -123,7 +123,7 @@ class StoredScore(NamedTuple):
     """Score of a stored pair, and the mean log-probability of its derivation's rules, or None without a derivation."""
 
     score: PairScore
-    derivation: float | None
+    derivation_log_probability: float | None
 
 
 class Scorer:
