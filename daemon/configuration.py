@@ -374,7 +374,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: invalid TOML: {error}") from error
     try:
-        # As JSON, since there a text is no number, as is right for a file, but a path may be written as a text.
+        # Validated as JSON, in which a text is not a number, but a path may be a text.
         configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(_explain(error, content, file)) from error

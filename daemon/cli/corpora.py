@@ -170,7 +170,7 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
 
 
 def _damage(done: "IngestReport") -> str | None:
-    """Return what is wrong with the input as a whole, or None. Some of its lines may still be stored."""
+    """Return the defect of the input as a whole, or None. Some of its lines may still be stored."""
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if not done.lines:

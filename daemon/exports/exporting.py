@@ -483,8 +483,8 @@ def publish(
 
     A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then delete expired
     versions. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead, and a list that
-    names them. A run of a `job` whose last version already holds the same writes nothing. Raises what `export` raises;
-    earlier versions remain.
+    names them. A run of a `job` whose last version already holds the same writes nothing. Raises the errors of
+    `export`; earlier versions remain.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
@@ -515,7 +515,7 @@ def publish(
 def dry_run_publish(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
-    """Return what `publish` would write and delete for a job now, without a change on the disk or in the store."""
+    """Return the result that `publish` would have for a job now, without a change on the disk or in the store."""
     same = _unchanged(store, versions, options, job)
     if same is not None:
         return replace(same, pruned=find_expired(versions, datetime.now(UTC)))

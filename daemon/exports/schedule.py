@@ -98,7 +98,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
 
 
 def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Return what a run of the job would publish now; raises `ExportError`."""
+    """Return the result of a run of the job now, without writing it. Raises `ExportError`."""
     _check_stored(store, job)
     return dry_run_publish(store, job.versions(), job.options(), job=job.name, report=report)
 

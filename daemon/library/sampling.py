@@ -82,10 +82,10 @@ class NothingKnown:
 
 
 class SampledChain:
-    """A chain over pairs in memory: its state, what each sweep did, its rules; made by `sample`.
+    """A chain over pairs in memory, created by `sample`.
 
-    `trace` has a record of each sweep: what moved, and the log-likelihood, natural, of all rule tokens. A context
-    manager that ends its threads. Not to be used from two threads at once.
+    `trace` has a record of each sweep: numbers of changes, and the natural log-likelihood of all rule tokens. The chain
+    is a context manager that ends its threads. It must not be used from two threads at once.
     """
 
     def __init__(self, rows: Sequence[PairRow], settings: Settings, course: PairSchedules, threads: int | None) -> None:
@@ -101,11 +101,11 @@ class SampledChain:
 
     @property
     def state(self) -> State:
-        """Return a copy of the present derivations, as the samplers have them: the edge and the cut of each node."""
+        """Copy of the current derivations: the edge and the cut of each node."""
         return self._batch.state.copy()
 
     def step(self) -> SweepRecord:
-        """Take all pairs through one sweep, by the next step of the schedule; return what it did."""
+        """Resample all pairs once, at the next step of the schedule."""
         batch, every = self._batch, np.ones(len(self._batch.rows), np.bool_)
         batch.sweeps += 1
         request = SweepRequest(batch.sweeps, every, every & (batch.sweeps > self.schedule.burn_in))
@@ -121,17 +121,17 @@ class SampledChain:
         return done
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Take so many sweeps, one when it is asked for (None: those of the burn-in, and 74 more)."""
+        """Yield a record of each sweep, computed on request. None: the burn-in and 74 more sweeps."""
         for _ in range(self.schedule.burn_in + DEFAULT_SWEEPS if sweeps is None else sweeps):
             yield self.step()
 
     def run(self, sweeps: int | None = None) -> Self:
-        """Take so many sweeps; return the chain."""
+        """Run the sweeps of `steps` and return the chain."""
         deque(self.steps(sweeps), maxlen=0)
         return self
 
     def log_likelihood(self) -> float:
-        """Return that of all rule tokens, natural-log."""
+        """Return the natural log-likelihood of all rule tokens."""
         return self._chain.log_likelihood()
 
     def rules(self) -> RuleTable:
@@ -185,10 +185,10 @@ def sample(
 ) -> SampledChain:
     """Return a chain over pairs with links, in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
-    `pairs` are as `GrammarStore.add` takes them; of the `grammar` "itg" they need no links. `schedule` is `Annealing`,
-    `Schedule`, or any object that does as much (None: that of new stores); where short phrases come first by it, every
-    phrase is cut at first, else by the toss of a coin. The draws do not depend on threads, and are those of a store
-    with the same settings and pairs. Raises `InputError` where a pair cannot be sampled.
+    `pairs` have the forms that `GrammarStore.add` accepts; for the grammar "itg" they need no links. `schedule` is an
+    `Annealing`, a `Schedule` or an object with the same methods (None: the schedule of new stores). If it samples short
+    phrases first, every phrase is cut initially; otherwise cuts are random. A store with the same settings and pairs
+    gives the same draws, with any number of threads. Raises `InputError` if a pair cannot be sampled.
     """
     if isinstance(model, PitmanYor):
         prior = {"model": PITMAN_YOR, **asdict(model)}

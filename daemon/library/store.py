@@ -677,11 +677,11 @@ class GrammarStore:
         return repair(self.store, progress, keep=keep)
 
     def back_up(self, path: PathLike, progress: Steps | None = None, *, force: bool = False) -> int:
-        """Copy an SQLite store to a file, and return the file's bytes. Other processes may write meanwhile.
+        """Copy an SQLite store to a file, and return the file's size in bytes.
 
-        The copy appears whole or not at all. `force` replaces an existing file. Raises `StoreError`, and `UsageError`
-        if the file may not be written there or the store is on Postgres; the message then names the backup commands of
-        Postgres.
+        Other processes may write at the same time. The copy is complete or not created. `force` replaces an existing
+        file. Raises `StoreError`, and `UsageError` if the file cannot be written or the store is on Postgres; the
+        message then names the backup commands of Postgres.
         """
         file, here = Path(path), sqlite_file(self.store.engine.url)
         if here is None:

@@ -504,7 +504,7 @@ def _lay_target(item, number, task, cells, segments, graph):
 
 @njit
 def write_edges(task, reach, cells, segments, graph):
-    """Write the edges of all items; returns what ran out of room."""
+    """Write the edges of all items. Returns the array that is too small (`_SEGMENTS`, `_EDGES`), or `_NOTHING`."""
     n, m = task.fixed.shape
     kept = task.kept
     graph.size[EDGES] = 0

@@ -411,7 +411,7 @@ def _by_probability(
             f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
             " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
         )
-    # Select few columns, since many rules may have to be sorted.
+    # Select few columns, since many rules may be sorted.
     return f"""WITH matched AS MATERIALIZED (
         SELECT r.id, r.{side}, r.expected_uses
           FROM {conditions}

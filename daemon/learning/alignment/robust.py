@@ -1,4 +1,4 @@
-"""Pairs of a corpus that do not teach the aligner: they are aligned by what the others taught it.
+"""Pairs of a corpus that do not teach the aligner: they are aligned with the counts of the others.
 
 A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its many links would
 spoil the counts of all pairs. A pair that occurs many times counts a few times, and all its copies have the same links.
@@ -15,7 +15,7 @@ EXTREME_RATIO = 9
 """One side may be this much longer than the other, relative to the median ratio of the corpus."""
 
 TEACHING_COPIES = 4
-"""So many copies of a pair teach, and further ones if their number is a power of two."""
+"""Number of copies of a pair that teach; a further copy teaches if its number is a power of two."""
 
 
 class Roles(NamedTuple):
