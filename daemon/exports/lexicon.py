@@ -45,7 +45,6 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Re
 
 
 def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None) -> None:
-    """Make the table `links` (f, e, n) from blocks of pairs."""
     scratch.load("pairs", _PAIRS, blocks, progress)
     scratch.run(f"""
         CREATE TABLE links AS
@@ -124,7 +123,6 @@ def _without_links(rules: str, side: str, part: int, to_target: str, to_source: 
 
 
 def _positions(alignment: str, part: int) -> str:
-    """Return SQL for the list of positions on one side of the links `i-j`."""
     return (
         f"(CASE WHEN coalesce({alignment}, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
         f"list_transform(string_split({alignment}, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"

@@ -314,10 +314,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the times when the job runs after `now`, in its zone.
-
-        Runs of `every` are whole spans after the run that was `due`, or else after `now`.
-        """
+        """Yield the times when the job runs after `now`, in its zone. `every` counts from the run that was `due`."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return

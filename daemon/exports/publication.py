@@ -116,10 +116,7 @@ class Versions:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Make a hidden folder beside the destination, and delete it at the end of the block.
-
-    It also deletes the folders of killed processes.
-    """
+    """Make a hidden folder beside the destination, delete it at the end, and delete those of killed processes."""
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _is_abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -134,7 +131,6 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether the process that made a working folder has ended."""
     try:
         with (folder / _LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,10 +159,7 @@ def lock_name(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Rename complete files to their final names, in order.
-
-    The last file, the manifest, marks the export as complete.
-    """
+    """Rename complete files to their final names, in order. The manifest is last: it marks completeness."""
     for written, _ in files:
         flush_to_disk(written)
     for written, final in files:
@@ -218,10 +211,7 @@ def latest_version(folder: Path) -> Path:
 
 
 def find_expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
-    """Return the versions that are too many or too old, newest first, if `coming` newer ones were there.
-
-    Without newer ones it is never the version that `latest` leads to.
-    """
+    """Return the versions too many or too old, newest first, if `coming` newer ones existed. Never `latest`."""
     found = []
     shown = None if coming else latest_version(wanted.folder).name
     for age, path in enumerate(reversed(list_versions(wanted.folder, wanted.name)), coming):

@@ -121,10 +121,7 @@ def run_due(
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run the jobs that are due, in the order of their times, until none is due or `stopping` is true.
-
-    A run that `stopping` interrupts fails at its next step, and the job stays due. `clock` returns the time.
-    """
+    """Run the due jobs in the order of their times until none is left or `stopping`, which keeps a job due."""
 
     def step(work: str, done: int, total: int | None) -> None:
         if stopping():
@@ -155,11 +152,7 @@ def run_due(
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
-    """Recompute next runs that a clock which was ahead has noted; return the names of the jobs.
-
-    Such a job would not run until then. A clock that is set back by less than a period keeps the next run, so that
-    no run is repeated.
-    """
+    """Recompute next runs that were set by a clock that was ahead; return the names of the jobs."""
     now = now or datetime.now(UTC)
     corrected = []
     for row in store.jobs():
@@ -203,7 +196,6 @@ def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
 
 
 def _check_stored(store: Store, job: ExportJob) -> None:
-    """Raise `ExportError` if a stored job cannot run beside the others."""
     rows = [row for row in store.jobs() if row.name != job.name]
     try:
         check_job(job, [other for row in rows if isinstance(other := _parse_job(row.job), ExportJob)])
@@ -212,11 +204,7 @@ def _check_stored(store: Store, job: ExportJob) -> None:
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
-    """Add a job, or replace the job with its name; return its status.
-
-    Raises `OptionError` if a configured job has its name, if another job writes to its folder, or if a file that it
-    reads is missing.
-    """
+    """Add a job, or replace the job with its name; return its status. Raises `OptionError`."""
     others = [row for row in store.jobs() if row.configured or row.name != job.name]
     check_job(job, [other for row in others if (other := _read_job(row.name, row.job))])
     store.put_job(_first_row(job))

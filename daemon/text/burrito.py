@@ -40,19 +40,13 @@ class TokenText:
     places: dict[str, TokenPlace]
 
     def place(self, number: str) -> TokenPlace | None:
-        """Return the place of a token, given its number or the number of one of its parts.
-
-        None if the token is excluded.
-        """
+        """Return the place of a token, given its number or the number of a part; None if it is excluded."""
         found = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if found is None and len(number) > _WORD_DIGITS else found
 
 
 def read_token_text(path: str) -> TokenText:
-    """Read a token table, without the tokens that are excluded from alignment (punctuation).
-
-    Raises `InputError` if the file cannot be read or is not a token table.
-    """
+    """Read a token table without the tokens excluded from alignment (punctuation). Raises `InputError`."""
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -98,10 +92,7 @@ ROLES = ("source", "target")
 
 
 def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mapping[str, Any]]) -> dict[str, set[Link]]:
-    """Return the links within each verse, by token position.
-
-    A record links each of its source tokens to each target token.
-    """
+    """Return the links within each verse, by token position. A record links all its tokens to each other."""
     links: dict[str, set[Link]] = defaultdict(set)
     for record in records:
         places = [
@@ -116,10 +107,7 @@ def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mappi
 
 
 def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
-    """Yield the verses common to both texts as sentence pairs with links. The verse number is the pair's id.
-
-    Raises `InputError` if a file cannot be read or is malformed.
-    """
+    """Yield the common verses as sentence pairs with links; the id is the verse number. Raises `InputError`."""
     texts = read_token_text(source), read_token_text(target)
     links = links_by_verse(*texts, read_records(alignment))
     for verse in common_verses(*texts):

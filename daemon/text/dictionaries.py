@@ -148,7 +148,6 @@ class Dictionary(OpenFiles):
     """
 
     def __init__(self, path: str, format: str = "auto", limits: InputLimits = DEFAULT_LIMITS) -> None:
-        """Open the file."""
         super().__init__()
         name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
@@ -230,10 +229,7 @@ class Dictionary(OpenFiles):
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
     def _named(self, row: Sequence[str]) -> tuple[int, int]:
-        """Return the indices of the source and target columns.
-
-        Raises `InputError` if the first row does not name them.
-        """
+        """Return the indices of the source and target columns. Raises `InputError` if the first row lacks them."""
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [

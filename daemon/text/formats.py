@@ -51,10 +51,7 @@ Item = TypeVar("Item")
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """Yield the lines of source, target and optional alignment files.
-
-    If one file ends early, the surplus lines of the other files are rejected.
-    """
+    """Yield the lines of source, target and optional alignment files; reject surplus lines of longer files."""
     number = 1
     for chunk in _in_step(files):
         lines = max(map(len, chunk))
@@ -76,10 +73,7 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
 
 
 def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
-    """Yield lists with the same number of lines from each file, whatever their chunks.
-
-    Files that have ended get empty lists.
-    """
+    """Yield lists with the same number of lines from each file. Files that have ended give empty lists."""
     waiting: list[list[bytes]] = [[] for _ in files]
     while True:
         waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
@@ -104,10 +98,7 @@ def collect_lines(
     *,
     whole: bool = False,
 ) -> LineColumns:
-    """Return parsed items as columns. `content` returns an item as it was input, for rejections.
-
-    With `whole`, the columns contain the content of every item.
-    """
+    """Return parsed items as columns; `content` returns an item as input (kept for all items if `whole`)."""
     numbers: list[int] = []
     ids: list[str | None] = []
     lines: list[bytes] | None = [] if whole else None
@@ -149,10 +140,7 @@ _SPACED = "must have a space on each side to separate fields"
 
 
 def pipes(line: bytes) -> ParsedLine:
-    """Parse `source ||| target ||| alignment` or `source ||| target`, with spaces around each `|||`.
-
-    Raises `RejectionError` if the line is malformed.
-    """
+    """Parse `source ||| target [||| alignment]`, with spaces around each `|||`. Raises `RejectionError`."""
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
         _check_length(line)
@@ -183,10 +171,7 @@ def tabs(line: bytes) -> ParsedLine:
 
 
 def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
-    """Parse a JSON object. Unknown members are ignored, and counted in `unused`.
-
-    Raises `RejectionError` if the line is malformed.
-    """
+    """Parse a JSON object; count unknown members in `unused`. Raises `RejectionError`."""
     _check_length(line)
     try:
         value = json.loads(line.decode())
@@ -202,10 +187,7 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
 
 
 def members(value: Mapping[str, object]) -> ParsedLine:
-    """Return the fields of an object. Links are a Pharaoh line or a sequence of pairs.
-
-    Raises `RejectionError` if a member is missing or has the wrong type.
-    """
+    """Return the fields of an object; links are Pharaoh or a sequence of pairs. Raises `RejectionError`."""
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
@@ -301,7 +283,6 @@ _DETECTORS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
 
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the first non-empty lines."""
     stripped = (line.strip(b" \t") for line in lines[:_SAMPLE_LINES])
     return [line for line in stripped if line][:_ENOUGH]
 
@@ -323,7 +304,6 @@ def _detect_kind(lines: Sequence[bytes]) -> str | None:
 
 
 def _advice(look: str, path: str) -> str:
-    """Return advice on a file of the detected kind."""
     name = shlex.quote(path)
     return {
         _OBJECTS: f"ingest it by itself: hierogram ingest {name}",
@@ -386,10 +366,7 @@ def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` if the first lines of parallel files do not fit.
-
-    Source and target must be sentences, the third file must be links, and no file may be empty unless all are.
-    """
+    """Raise `InputError` if the first lines of parallel files do not look like sentences, sentences and links."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
         look = _detect_kind(lines)
         if look is not None:

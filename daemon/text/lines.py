@@ -41,10 +41,7 @@ _XZ_MEMORY = 128 << 20
 
 
 class _Compression(NamedTuple):
-    """Compression that is decoded during reading.
-
-    `bytes_at_once` limits the input of one decompression call. With `padded`, zeros may follow the last member.
-    """
+    """A compression: input bytes per decompression call; with `padded`, zeros may follow the last member."""
 
     name: str
     magic: bytes
@@ -91,10 +88,7 @@ _TAR, _TAR_AT = b"ustar", 257
 
 
 def detect_data_type(head: bytes) -> str | None:
-    """Return the type of data that are not plain text, such as `gzip data`, from their first bytes.
-
-    None for possible text.
-    """
+    """Return the type of data that are not plain text, such as `gzip data`, from their first bytes, or None."""
     compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
@@ -119,11 +113,7 @@ def _begins(head: bytes, compression: _Compression) -> bool:
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data that `read` returns in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz.
-
-    Raises `InputError` if the data are an archive, or if compressed data are damaged, end too early, or unpack to more
-    than the limits allow.
-    """
+    """Yield the data that `read` returns in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz."""
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
@@ -311,10 +301,7 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iter
 
 
 class LineFile:
-    """Open file of lines. Counts the bytes read, and calls `read_on` after each read.
-
-    `size` is the file's size on disk in bytes, None if it is unknown.
-    """
+    """Open file of lines. Counts the bytes read, of `size` (None: unknown); calls `read_on` after each read."""
 
     def __init__(
         self,
@@ -353,10 +340,7 @@ class LineFile:
         return _without_marks(self.blocks())
 
     def chunks(self, size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-        """Yield the remaining lines in lists of `size`.
-
-        Raises `InputError` if the file is damaged, or is a single line that contains carriage returns.
-        """
+        """Yield the remaining lines in lists of `size`. Raises `InputError`."""
         return in_chunks(self._lines(), size)
 
     def _lines(self) -> Iterator[list[bytes]]:
@@ -400,10 +384,7 @@ def open_lines(
 
 
 def check_readable(*paths: str) -> None:
-    """Raise `InputError` if a file does not exist or is not readable.
-
-    Files are not opened because they may be pipes.
-    """
+    """Raise `InputError` if a file is missing or unreadable, without opening it: it may be a pipe."""
     for path in paths:
         try:
             is_folder = path != STANDARD_INPUT and stat.S_ISDIR(os.stat(path).st_mode)
@@ -415,10 +396,7 @@ def check_readable(*paths: str) -> None:
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the decompressed lines of a file (or `-`): file name, line number from 1, line.
-
-    Raises `InputError` if the file cannot be read or a line is longer than `MAX_LINE_BYTES`.
-    """
+    """Yield file name, line number from 1 and line, decompressed, of a file or `-`. Raises `InputError`."""
     with open_lines(path) as file:
         number = 0
         for chunk in file.chunks():
@@ -443,10 +421,7 @@ def read_sentences(path: str) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a file atomically. The file is compressed if its name ends in .gz or .zst.
-
-    Raises `ExportError` if the file cannot be written.
-    """
+    """Write lines atomically, compressed if the name ends in .gz or .zst. Raises `ExportError`."""
     with open_output(path) as stream:
         left = iter(lines)
         while some := list(islice(left, _LINES_PER_WRITE)):

@@ -61,7 +61,6 @@ class _LinkModel:
         self._targets: Counter[str] = Counter()
 
     def log_probability(self, source: str, target: str) -> float:
-        """Return the log-probability of each word given the other."""
         linked = log(self._pairs[source, target] + 1 / _WORDS)
         return 2 * linked - log(self._sources[source] + 1) - log(self._targets[target] + 1)
 
@@ -101,7 +100,6 @@ class LinkPositions:
 
     @property
     def _likely(self) -> bool:
-        """Whether one division is significantly likelier than the other."""
         return abs(self._ratio) > max(_MIN_RATIO, _MIN_DEVIATIONS * sqrt(self._squares))
 
     def divide(self, fields: LineColumns) -> LineColumns:
@@ -138,7 +136,6 @@ class LinkPositions:
         )
 
     def _learn(self, fields: LineColumns, places: Sequence[int]) -> None:
-        """Count the links of lines without Unicode spaces."""
         for line in _lines_with_links(fields, places):
             if self._others >= _MAX_LINES:
                 return
@@ -149,7 +146,6 @@ class LinkPositions:
                         model.add(line.source[i], line.target[j])
 
     def _compare(self, fields: LineColumns, places: Sequence[int]) -> None:
-        """Compare the likelihood of the links of lines with Unicode spaces under both divisions."""
         for line in _lines_with_links(fields, places):
             if not self._space and (found := _SPACE.search(" ".join((*line.source, *line.target)))):
                 self._space = found[0]
@@ -172,7 +168,6 @@ class LinkPositions:
 
 
 def _spaced(fields: LineColumns) -> list[int]:
-    """Return the indices of the lines that have links and Unicode spaces."""
     places: set[int] = set()
     for lines in (fields.sources, fields.targets):
         text = b"\n".join(lines)

@@ -70,10 +70,7 @@ def _named(pair: Any) -> Mapping[str, Any]:
 
 
 def known_links(known: KnownLinks) -> KnownLinks:
-    """Return fixed and forbidden links, given in collections of any type.
-
-    Raises `RejectionError` if they are malformed.
-    """
+    """Return fixed and forbidden links, given in collections of any type. Raises `RejectionError`."""
     return KnownLinks(
         *(parse_known_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True))
     )

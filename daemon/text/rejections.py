@@ -36,10 +36,7 @@ _SHOWN_BYTES = 40
 
 
 class RejectionError(DaemonError):
-    """Error in a line that cannot become a sentence pair.
-
-    `reason` is one of this module's codes, `message` a sentence.
-    """
+    """Error in a line that cannot become a pair: `reason` is one of this module's codes, `message` a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -28,10 +28,7 @@ class SideOdds(NamedTuple):
 
 
 class WordSideCounts:
-    """Counts of whole words by side. Thread-safe.
-
-    A store of whole words is queried. In a store of subwords, the words of the first `most` pairs are counted.
-    """
+    """Counts of whole words by side; of the first `most` pairs in a store of subwords. Thread-safe."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store = store
@@ -80,10 +77,7 @@ _MAX_WORDS = 1_000
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Return whether source and target texts are swapped: each side's words are known from the store's other side.
-
-    Texts are lines of tokens, whole words or parts of them.
-    """
+    """Return whether each side's words (lines of tokens) are known from the store's other side."""
     for texts, sign in ((sources, -1), (targets, 1)):
         found = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         against = sign * found.log_odds

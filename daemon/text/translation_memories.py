@@ -170,7 +170,6 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
 
 
 def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) -> list[list[str]]:
-    """Return the distinct texts of a unit in each of two languages, in the unit's order."""
     texts: list[dict[str, None]] = [{}, {}]
     for code, text in variants:
         sides = [side for side, language in enumerate(languages) if xml_streams.matches_language(code, language)]

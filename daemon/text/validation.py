@@ -41,10 +41,7 @@ _ROOM = b"\n\n\n"
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
-    """Return the canonical line with the same links.
-
-    Raises `RejectionError` if it is malformed or a link is out of range.
-    """
+    """Return the canonical line with the same links. Raises `RejectionError`."""
     links = set()
     for link in line.replace(b"\t", b" ").split(b" "):
         if not link:
@@ -73,11 +70,7 @@ def _number(digits: bytes) -> int:
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return which lines are canonical and in range, bool[len(lines)]. Lines must not contain line feeds.
-
-    This vectorized test covers most lines of most files. `canonical_alignment` handles the remaining lines, including
-    lines with a number of more than three digits.
-    """
+    """Return which lines are canonical and in range, bool[len(lines)], by a fast test that may miss some."""
     canonical = np.ones(len(lines), np.bool_)
     # Room for three digits before the first number.
     text = np.frombuffer(_ROOM + b"\n".join(lines) + b"\n", np.uint8)
@@ -129,10 +122,7 @@ class DuplicateCounter:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Return the number of earlier occurrences of each source with its target and alignment.
-
-        Raises `InputError` if a temporary file cannot grow.
-        """
+        """Return the number of earlier occurrences of each source with its target and alignment."""
         there = map(hash, zip(sources, targets, alignments, strict=True))
         back = map(hash, zip(alignments, targets, sources, strict=True))
         fingerprints = list(map(_FINGERPRINT.pack, there, back))
@@ -240,11 +230,7 @@ def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLi
 
 
 def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
-    """Return the side's tokens, joined by one space, and the number of tokens.
-
-    Raises `RejectionError` if the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
-    contains a NUL byte or a line break.
-    """
+    """Return the side's tokens, joined by one space, and their number. Raises `RejectionError`."""
     if len(line) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the {name} line exceeds {MAX_LINE_BYTES} bytes")
     if b"\0" in line:

@@ -28,11 +28,7 @@ _BLOCK = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Handler of parser events that collects whole units.
-
-    Documents are of a `kind`, with one of `roots` as their root element. Raises `InputError` if a document exceeds a
-    bound.
-    """
+    """Handler that collects the units of a document of a `kind` with one of `roots`. Raises `InputError`."""
 
     def __init__(self, name: str, kind: str, *roots: str) -> None:
         self.name = name
@@ -81,10 +77,7 @@ class UnitReader(Generic[Unit]):
 
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units that the reader finds in the blocks, in order.
-
-    Raises `InputError` if the XML is of another kind, is damaged, declares entities, or exceeds a bound.
-    """
+    """Yield the units that the reader finds in the blocks, in order. Raises `InputError`."""
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
     silent = since_unit = number = events = 0
@@ -127,10 +120,7 @@ def matches_language(code: str, language: str) -> bool:
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
-    """Return the two languages of a file's first unit, in order.
-
-    Raises `InputError` if it does not have two languages.
-    """
+    """Return the two languages of a file's first unit, in order. Raises `InputError` if it has not two."""
     found = list(dict.fromkeys(codes))
     if len(found) != 2:
         raise InputError(

@@ -72,7 +72,6 @@ _UNKNOWN_VALUE = -100
 
 
 def _escaped(bar: str, left: str, right: str) -> str:
-    """Return an SQL expression for the word of symbol `x` with bars and brackets replaced."""
     return f"replace(replace(replace({word('x')}, '|', '{bar}'), '[', '{left}'), ']', '{right}')"
 
 
@@ -173,7 +172,6 @@ def _joshua_glue(none: str, used: str) -> list[str]:
 def _configure_joshua(
     grammar: str | None, glue: str | None, features: FeatureSet, named: bool
 ) -> list[ConfigurationFile]:
-    """Return `joshua.config` with the weights. The user adds the language model."""
     weights = {}
     for place, feature in enumerate(features):
         # Joshua changes the sign of unnamed values only.
@@ -266,7 +264,6 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
 
 
 def _configure_moses(grammar: str | None, glue: str | None, features: FeatureSet) -> list[ConfigurationFile]:
-    """Return `moses.ini` with the weights."""
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),

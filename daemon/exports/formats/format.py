@@ -16,10 +16,7 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of a rule: name, description, SQL expression, and default weight.
-
-    Decoders take the logarithm of a `logarithmic` feature. `shape` names the shape columns in the expression.
-    """
+    """A feature: name, description, SQL expression, default weight; decoders take the log if `logarithmic`."""
 
     name: str
     meaning: str
@@ -31,11 +28,7 @@ class Feature:
 
 
 def _probability(name: str, of: str, given: str, weight: float) -> Feature:
-    """Return the feature of a smoothed conditional probability: discounted share of the counts with one side.
-
-    The discounts' mass goes to the frequency of the other side. See `docs/model.md`, Smoothed probabilities [Foster,
-    Kuhn & Johnson 2006].
-    """
+    """Return the feature of a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
     value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
     return Feature(
         name, f"smoothed share of the counts of rules with the same {given} side", value, weight, logarithmic=True
@@ -116,10 +109,7 @@ ConfigurationFile = tuple[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ReadRule:
-    """A rule in an export. The count is None if the format, or the choice of features, omits it.
-
-    The sides identify the rule: linked nonterminals have the same number.
-    """
+    """A rule in an export, with numbered nonterminals. The count is None if format or features omit it."""
 
     source: str
     target: str
@@ -182,10 +172,7 @@ class Format:
         return self.needs is None or self.needs in notation.offers
 
     def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the names of the features of a kind of grammar; lexical weights need linked words.
-
-        Raises `ValueError` if the kind lacks a feature.
-        """
+        """Return the feature names of a kind of grammar. Raises `ValueError` if the kind lacks a requested feature."""
         if LINKS in notation.offers or self.fixed:
             return None if names is None else tuple(names)
         if names is None:

@@ -14,7 +14,6 @@ _TAB = "chr(9)"
 
 
 def _words(side: str) -> str:
-    """Return a side without nonterminals as its words."""
     return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
 
 

@@ -71,7 +71,6 @@ class _Builder:
         self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
 
     def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
-        """Return the number of a node. Equal expansions are merged."""
         different = list(dict.fromkeys(tuple(edge) for edge in edges))
         number = self._known.setdefault((label, start, end, frozenset(different)), len(self.nodes))
         if number == len(self.nodes):
@@ -79,7 +78,6 @@ class _Builder:
         return number
 
     def parse(self, words: list[str], root: int) -> Parse:
-        """Return the forest below the root."""
         used = {root}
         for number in range(root, -1, -1):
             if number in used:
@@ -90,11 +88,7 @@ class _Builder:
 
 
 def clean_forest(forest: Parse, how: Transformations) -> Parse:
-    """Clean a forest like `cleaned` cleans a tree: labels, empty elements, X over X alone, root label.
-
-    Raises `RejectionError` also if unary chains must be collapsed, which would need a node for each label above it, or
-    if a word is an empty element in some expansions only.
-    """
+    """Clean a forest like `clean_tree` a tree. Raises `RejectionError`, also if unary chains must be collapsed."""
     if how.unary == COLLAPSE:
         raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)
@@ -131,7 +125,6 @@ def clean_forest(forest: Parse, how: Transformations) -> Parse:
 
 
 def _empty_words(forest: Parse) -> set[int]:
-    """Return the positions of the words below empty elements, from 0."""
     empty: set[int] = set()
     others: set[int] = set()
     reached = {len(forest.nodes) - 1}

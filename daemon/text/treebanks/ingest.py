@@ -95,11 +95,7 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None = None,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an untrusted file, which the child process reads; see `WorkerProcess.run`.
-
-    A store's first file is read twice, first for its words, so that it need not fit in memory. Raises the errors of
-    `ingest_open`. If the rejections of a file exceed the limit, earlier trees may remain stored.
-    """
+    """Store the trees of an untrusted file, which the child reads (twice if it is a store's first)."""
     how, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:
@@ -115,10 +111,7 @@ def ingest_trees_in_sandbox(
 
 
 def _check_transformations(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
-    """Return a store's transformations and its known words, None before its first trees.
-
-    Raises `WrongKindError` if the store does not take trees, `UsageError` if its transformations differ from `how`.
-    """
+    """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
     before = read_treebank(store)
     if before is None:
@@ -128,10 +121,7 @@ def _check_transformations(store: Store, how: Transformations | None) -> tuple[T
 
 
 def _fix_known_words(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
-    """Fix the known words of a store, unless they are fixed already, and return the fixed words.
-
-    Raises `UsageError` if other transformations are fixed.
-    """
+    """Fix the known words of a store, unless they are fixed already, and return the fixed words."""
     settled = _decoded(store.fix_treebank({"transformations": asdict(how), "known": sorted(known)}))
     _check_settled(store, settled, how)
     return settled.vocabulary

@@ -159,11 +159,7 @@ class ParsedSentence(NamedTuple):
 
 
 class TreebankFile(NamedTuple):
-    """File of trees and packed forests, or `-`.
-
-    With `lists`, a file of n-best lists, each of which becomes a forest. `within` is the folder of an untrusted file,
-    see `open_lines`.
-    """
+    """File of trees and packed forests or `-`, or with `lists` of n-best lists; `within`: see `open_lines`."""
 
     path: str
     lists: bool = False
@@ -279,10 +275,6 @@ def chunks(
 
 
 def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
-    """Return the transformed tree or packed forest of a text, or the packed forest of a list.
-
-    Raises `RejectionError` if the text is malformed.
-    """
     if not lists and is_forest(text.content):
         return transform_forest(clean_forest(read_forest(text.content), how))
     trees: list[Tree] = []

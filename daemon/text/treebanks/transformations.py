@@ -118,10 +118,7 @@ class Transformations:
 
 
 def clean_tree(tree: Tree, how: Transformations) -> Tree:
-    """Return the tree as it is scored: without the elements that the transformations remove, under the root label.
-
-    Raises `RejectionError` if no word remains, or a label contains a mark of the transformations.
-    """
+    """Return the tree as it is scored: without removed elements, under the root label. Raises `RejectionError`."""
 
     def clean(label: str, children: list[Node]) -> list[Node]:
         if not children or (label == EMPTY_ELEMENT):
@@ -176,10 +173,7 @@ def restore_tree(tree: Tree, how: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """Return the label without functional tags and indices: NP for `NP-SBJ-1`, `NP=2` and `NP|ADVP`.
-
-    `-LRB-` is unchanged.
-    """
+    """Return the label without tags and indices: NP for `NP-SBJ-1`, `NP=2` and `NP|ADVP`; `-LRB-` is kept."""
     if label.startswith("-"):
         return label
     for mark in "-=|":

@@ -79,10 +79,7 @@ def with_words(tree: Tree, words: Iterable[str]) -> Tree:
 def rewrite_tree(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
-    """Rewrite every node bottom-up with `rewrite`, and return the nodes that replace the tree.
-
-    `rewrite` receives a label and the rewritten children. `words` replace the tree's own words.
-    """
+    """Rewrite every node bottom-up given its label and rewritten children; `words` replace the tree's own."""
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
     while stack:
@@ -100,11 +97,7 @@ def rewrite_tree(
 
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
-    """Parse a tree. A label may be missing (`( (S …))`, as in the Penn Treebank).
-
-    Raises `RejectionError` (malformed-tree) if brackets do not match, text is outside them, or a node has no children
-    (with `frontiers`: no label).
-    """
+    """Parse a tree, whose labels may be missing; `frontiers` may lack children. Raises `RejectionError`."""
     open_labels: list[str] = []
     open_children: list[list[Node]] = []
     whole: Tree | None = None
