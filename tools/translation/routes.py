@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.web.protocol.bodies import json_body, read_json
-from hierogram.daemon.web.protocol.pool import WorkPool
+from hierogram.daemon.web.protocol.threads import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_amount
 from hierogram.tools.translation.web import Translations

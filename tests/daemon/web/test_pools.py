@@ -15,7 +15,7 @@ from tests.daemon.web.running import Running
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
-from hierogram.daemon.web.protocol import pool
+from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
 from hierogram.tools.translation.plain_text import PlainTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
@@ -116,7 +116,7 @@ def test_a_translation_is_cancelled_when_its_client_disconnects(
 def test_a_translation_ends_at_its_deadline(
     start: Callable[..., Running], endless: Endless, entrance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "SECONDS", 0.3)
+    monkeypatch.setattr(threads, "SECONDS", 0.3)
     running = start()
     with running.connected() as connection:
         connection.sendall(ENTRANCES[entrance])

@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from hierogram.daemon.deadline import check_deadline, restart_deadline
 from hierogram.daemon.exceptions import BusyError, DeadlineError
-from hierogram.daemon.web.protocol import pool as pool_module
-from hierogram.daemon.web.protocol.pool import WorkPool
+from hierogram.daemon.web.protocol import threads as pool_module
+from hierogram.daemon.web.protocol.threads import WorkPool
 
 Run = Callable[[WorkPool], Awaitable[Any]]
 

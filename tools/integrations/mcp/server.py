@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import MCPServer
 
-    from hierogram.daemon.web.protocol.pool import WorkPool
-    from hierogram.daemon.web.protocol.threads import Threads
+    from hierogram.daemon.web.protocol.threads import Threads, WorkPool
 
 PATH = "/mcp"
 MAX_LETTERS = 10_000
