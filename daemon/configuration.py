@@ -9,7 +9,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -34,9 +33,8 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
 from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.workers.options import WorkerOptions
-from hierogram.storage.options import DEFAULT_STORE, Option
+from hierogram.storage.options import DEFAULT_STORE
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
-from hierogram.storage.worker_process import SILENCE_TIMEOUT_SECONDS
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 
@@ -63,18 +61,14 @@ class DaemonSection(Section):
         default=30.0,
         description="Seconds that loops have to finish after SIGTERM, before the process exits.",
     )
-    stall_seconds: Seconds = Field(
-        default=900.0, description="Seconds without a heartbeat of a loop after which the daemon exits with an error."
-    )
+    stall_seconds: ClassVar[float] = 900.0
+    """Seconds without a heartbeat of a loop after which the daemon exits with an error."""
     pause_seconds: ClassVar[float] = 1.0
     """Pause before a failed loop is restarted; it doubles with every failure in a row."""
     longest_pause_seconds: ClassVar[float] = 30.0
     """The longest such pause."""
     give_up_after: ClassVar[int] = 8
     """Failures in a row, other than of the database, after which a loop ends the daemon with an error."""
-    lease_seconds: Seconds = Field(
-        default=60.0, description="Seconds without a heartbeat after which another process may take over the store."
-    )
 
 
 class LogSection(Section):
@@ -103,20 +97,6 @@ class SpoolSection(Section):
     unaligned_after: Seconds | None = Field(
         default=None, description="Seconds after which `.source` and `.target` are ingested without an `.alignment`."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class IntakeSection(InputLimits):
-    """Limits beyond which an input is rejected as a whole, in the spool and over HTTP."""
-
-    reader_seconds: Annotated[
-        float,
-        Option(
-            "Seconds without progress after which reading a file is aborted. The second time, the file is moved to "
-            "`failed/`.",
-            above=0,
-        ),
-    ] = SILENCE_TIMEOUT_SECONDS
 
 
 class SamplingSection(Section):
@@ -257,7 +237,6 @@ class HttpConfiguration(Section):
         "see [pages.md](pages.md).",
     )
     sql_seconds: Seconds = Field(default=10.0, description="Maximum duration of an SQL query, in seconds.")
-    sql_rows: Positive = Field(default=500, description="Maximum number of result rows on the page.")
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
@@ -281,7 +260,7 @@ class Configuration(Section):
     daemon: DaemonSection = Field(default_factory=DaemonSection)
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
-    intake: IntakeSection = Field(default_factory=IntakeSection)
+    intake: InputLimits = Field(default_factory=InputLimits)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     workers: WorkerOptions = Field(default_factory=WorkerOptions)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)

@@ -199,7 +199,7 @@ def serve(
     limit_malloc_arenas()
     log = open_log(configuration.log)
     service = Daemon(store, configuration, log, make_loops)
-    lease = holding_lease(store.store, "hierogram serve", configuration.daemon.lease_seconds, service.record_lease)
+    lease = holding_lease(store.store, "hierogram serve", report=service.record_lease)
     with lease:
         with _name_file_in_errors(file):
             check_files(configuration)

@@ -395,7 +395,7 @@ class SpoolLoop:
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
-        child = WorkerProcess(MEMORY_BYTES, configuration.intake.reader_seconds)
+        child = WorkerProcess(MEMORY_BYTES)
         with closing(child):
             if folder is not None:
                 prepare(folder)

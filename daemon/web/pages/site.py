@@ -49,8 +49,7 @@ def build_pages(
     for one in added:
         app.include_router(one.router)
     if sql_runner is not None:
-        seconds, rows = configuration.sql_seconds, configuration.sql_rows
-        app.include_router(sql_routes(page, sql_runner, seconds, rows, threads.downloads))
+        app.include_router(sql_routes(page, sql_runner, configuration.sql_seconds, threads.downloads))
 
     @app.get(FILES + "{name:path}")
     async def file(name: str) -> Response:

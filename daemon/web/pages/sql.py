@@ -24,6 +24,8 @@ from hierogram.storage.exceptions import QueryError, SlowQueryError
 _AT_PER_TIME = 2
 """Concurrent queries; the other threads remain free for other pages."""
 _RETRY_SECONDS = 2
+_SHOWN_ROWS = 500
+"""Rows of a result on the page."""
 _MAX_ROWS = 100_000
 """Row limit of a CSV or JSON result."""
 _MAX_CELLS = 100_000_000
@@ -32,7 +34,7 @@ _PIECE = 1 << 16
 """Size in bytes of a streamed piece."""
 
 
-def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, rows: int, downloads: Downloads) -> APIRouter:
+def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloads: Downloads) -> APIRouter:
     """Return the router for the SQL page."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_PER_TIME)
@@ -66,7 +68,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, rows: i
         elif question:
             take_turn(request)
             try:
-                answer = sql_runner.query(question, seconds, rows)
+                answer = sql_runner.query(question, seconds, _SHOWN_ROWS)
                 shown["answer"] = {
                     "rows": answer.rows,
                     "columns": answer.columns,

@@ -83,10 +83,10 @@ def test_sections_that_share_options_are_set_by_file_and_environment(
 ) -> None:
     monkeypatch.setenv("HIEROGRAM_TRANSLATING__POPS", "7")
     monkeypatch.setenv("HIEROGRAM_WORKERS__BLOCKS", "8x4")
-    (tmp_path / "c.toml").write_text("[translating]\nmax_scope = 1\n[intake]\nreader_seconds = 5\n")
+    (tmp_path / "c.toml").write_text("[translating]\nmax_scope = 1\n[intake]\nmax_rejected_lines = 5\n")
     found = load_configuration(tmp_path / "c.toml")
     assert (found.translating.max_scope, found.translating.pops) == (1, 7)
-    assert (found.workers.parsed(), found.intake.reader_seconds) == ((None, (8, 4)), 5.0)
+    assert (found.workers.parsed(), found.intake.max_rejected_lines) == ((None, (8, 4)), 5)
     (tmp_path / "c.toml").write_text("[scores]\nshare = 2\n")
     with pytest.raises(UsageError, match=r"scores.share: must be <= 1, got 2"):
         load_configuration(tmp_path / "c.toml")

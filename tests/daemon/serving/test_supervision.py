@@ -13,12 +13,13 @@ from hierogram.storage.exceptions import StoreUnavailableError
 
 
 class ShortPauses(DaemonSection):
+    stall_seconds: ClassVar[float] = 60.0
     pause_seconds: ClassVar[float] = 0.001
     longest_pause_seconds: ClassVar[float] = 0.004
     give_up_after: ClassVar[int] = 3
 
 
-SOON = ShortPauses(stall_seconds=60.0)
+SOON = ShortPauses()
 LONG = 30.0
 """Timeout in seconds of a test, never reached otherwise."""
 

@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from fastapi import FastAPI
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.conftest import CopyStore, LastingStore, ask_url_of, make_new
 from tests.daemon.conftest import teacher
 
-from hierogram.daemon.configuration import HttpConfiguration, IntakeSection, configuration_type
+from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import DaemonStatus, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
@@ -99,7 +99,7 @@ def connect() -> Iterator[Connect]:
             service: FakeService, host: str = "127.0.0.1", limits: InputLimits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
             role = {"sql_url": ask_url_of(service.store.engine.url)}
-            http, intake = HttpConfiguration(**(role | values)), IntakeSection(**asdict(limits))
+            http, intake = HttpConfiguration(**(role | values)), limits
             app = build_app(service, configuration_type()(http=http, intake=intake))
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)
