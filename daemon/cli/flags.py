@@ -92,7 +92,14 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
             else:
                 values[group][name] = value
         _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
-        return command(**given, **{group: _make_options(kind, values[group]) for group, kind in groups.items()})
+        flags = {name: option_flag(field) for name, (_, field) in fields.items()}
+        return command(
+            **given,
+            **{
+                group: make_options(kind, values[group], lambda name: flags.get(name, name))
+                for group, kind in groups.items()
+            },
+        )
 
     # Typer reads the options from the signature.
     run.__dict__["__signature__"] = inspect.Signature(parameters)
@@ -157,7 +164,9 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         if kind is bool and field.default is True:
             flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
         info = typer.Option(*flags, **common)
-    default = inspect.Parameter.empty if field.required else _plain_default(field)
+    default = inspect.Parameter.empty if field.required else field.default
+    if _is_list(field) and not field.required and default is not None:
+        default = ",".join(default)
     return _keyword(field.name, Annotated[kind, info], default)
 
 
@@ -173,10 +182,6 @@ def _is_file(field: OptionField) -> bool:
     return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
 
 
-def _plain_default(field: OptionField) -> Any:
-    return ",".join(field.default) if _is_list(field) and field.default is not None else field.default
-
-
 def _convert_value(field: OptionField, value: Any) -> Any:
     if _is_list(field) and value is not None:
         return tuple(value.split(",")) if value else ()
@@ -185,8 +190,3 @@ def _convert_value(field: OptionField, value: Any) -> Any:
             raise UsageError(f"{option_flag(field)}: {value} is a folder: expected a file")
         return Path(value)
     return value
-
-
-def _make_options(kind: Any, values: dict[str, Any]) -> Any:
-    known = OptionField.of(kind)
-    return make_options(kind, values, lambda name: option_flag(known[name]) if name in known else name)

@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.daemon.library.learning import Learning
-    from hierogram.daemon.workers.options import Workers
     from hierogram.samplers.grammar.kinds import Notation
 
 
@@ -53,32 +52,16 @@ def learn(
     not depend on the number of workers or on lost workers.
     """
     chosen, blocks = sharing.parsed()
-    if chosen is None:
-        _learn(context, None, blocks, sweeps, threads, as_json)
-        return
-    from hierogram.daemon.workers.chain import check_installed
-    from hierogram.daemon.workers.parent_process import run_watched
-
-    check_installed()
-    with run_watched(store_url(context)):
-        _learn(context, chosen, blocks, sweeps, threads, as_json)
-
-
-def _learn(
-    context: typer.Context,
-    chosen: "Workers | None",
-    blocks: tuple[int, int] | None,
-    sweeps: int | None,
-    threads: int | None,
-    as_json: bool,
-) -> None:
-    """Learn, on workers if they are configured. Raises `typer.Exit` if learning was interrupted."""
     from hierogram.daemon.learning.alignment.cluster_batches import ClusterBatchWorkers
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.workers.chain import shared_chain, start_workers
+    from hierogram.daemon.workers.chain import check_installed, shared_chain, start_workers
+    from hierogram.daemon.workers.parent_process import run_watched
     from hierogram.samplers.synchronous.sweeps import Blocks
 
+    if chosen is not None:
+        check_installed()
     with (
+        nullcontext() if chosen is None else run_watched(store_url(context)),
         open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
         start_workers(opened.store, chosen, threads or 1) as cluster,

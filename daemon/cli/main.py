@@ -35,14 +35,6 @@ class Commands(TyperGroup):
                 with formatter.section(panel):
                     formatter.write_dl(rows)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments. Raises `UsageError` if a completion flag has other arguments beside it."""
-        for flag in ("--install-completion", "--show-completion"):
-            if flag in args and len(args) > 1:
-                others = " ".join(arg for arg in args if arg != flag)
-                raise UsageError(f"{flag} cannot be combined with other arguments: {others}")
-        return super().parse_args(ctx, args)
-
 
 app = typer.Typer(
     name="hierogram",
@@ -99,13 +91,9 @@ def _daemon_commands() -> Iterator[Command]:
     yield Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db")
 
 
-def _add_commands() -> None:
-    added = [command for one in extensions() if one.commands for command in one.commands()]
-    for command in (*_daemon_commands(), *added):
-        app.command(epilog=f"\b\nExample:\n  {command.example}", rich_help_panel=command.group)(command.function)
-
-
-_add_commands()
+for _added in (_daemon_commands, *(one.commands for one in extensions() if one.commands)):
+    for _one in _added():
+        app.command(epilog=f"\b\nExample:\n  {_one.example}", rich_help_panel=_one.group)(_one.function)
 
 
 def main(commands: typer.Typer | None = None) -> None:

@@ -225,7 +225,7 @@ class Learner(AbstractContextManager["Learner"]):
             if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
                 batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
-                self._commit(batch, records, run and run(self.sweeps - first))
+                batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first))
                 records = []
                 last_commit = time.monotonic()
                 # Limit the share of time spent on committing, since a commit of a large batch is slow.
@@ -238,16 +238,13 @@ class Learner(AbstractContextManager["Learner"]):
                 self._open_records, self._last_commit = records, last_commit
                 return
             self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
-            self._commit(batch, records, run and run(self.sweeps - first))
+            batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first))
 
     def commit_open(self, batch: OpenBatch) -> None:
         """Commit the sweeps that `sweep` left open."""
         records, self._open_records = self._open_records, []
         if records:
-            self._commit(batch, records, None)
-
-    def _commit(self, batch: OpenBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
-        batch.commit(self.store, records, self.chain.labels(), run)
+            batch.commit(self.store, records, self.chain.labels())
 
     def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
         before = self.likelihood if self.sweeps == 0 else None

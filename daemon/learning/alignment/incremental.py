@@ -364,10 +364,6 @@ def _links(
     return found
 
 
-def _seed(settings: Settings, first: int, sweep: int) -> int:
-    return (settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep
-
-
 def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
     """Return the store's aligner counts of the words and stems, minus those of the pairs themselves (`own`)."""
     names = unit_names(*words_and_stems(texts.source, texts.target))
@@ -395,7 +391,7 @@ def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
 def _options(
     settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts, *, linked: bool = False
 ) -> AlignerOptions:
-    request = AlignOptions(settings.aligner, seed=_seed(settings, first, sweep))
+    request = AlignOptions(settings.aligner, seed=(settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep)
     pairs = len(texts.source.offset) - 1
     if _is_known(texts, prior):
         return incremental_options(pairs, request, linked=linked)

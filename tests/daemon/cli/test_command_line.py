@@ -97,18 +97,6 @@ def test_a_store_that_has_not_learned_says_so(
     assert set(Path.cwd().iterdir()) == before
 
 
-@pytest.mark.parametrize("flag", ["--install-completion", "--show-completion"])
-@pytest.mark.parametrize("arguments", [["nosuch"], ["bash"], ["status"]])
-def test_completion_is_offered_for_the_current_shell(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str, arguments: list[str]
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    ran = hierogram(flag, *arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert arguments[0] in ran.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_version_is_printed(hierogram: Run) -> None:
     assert hierogram("--version").out.startswith("hierogram 0.")
 
