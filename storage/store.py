@@ -14,7 +14,7 @@ from hierogram.storage.aligner.aligner import Alignments, change_alignments
 from hierogram.storage.aligner.human_links import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
-from hierogram.storage.database.checkpoints import log_bytes
+from hierogram.storage.database.checkpoints import wal_bytes
 from hierogram.storage.database.connection import (
     copy_log,
     hide_password,
@@ -114,7 +114,7 @@ class Store(
         with self._reading() as connection:
             found = read_status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self.engine.url)
-        return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
+        return found if file is None else replace(found, wal_bytes=wal_bytes(str(file)))
 
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None

@@ -107,8 +107,8 @@ def _create_subword_store(words: "GrammarStore", url: str) -> None:
             for name, text in zip(("source", "target"), made.settings().bpe_merges, strict=True)
         ]
         print(f"{made.url}: {pairs}; {', '.join(sides)}")
-        if now.rejected:
-            print_note(f"{plural(now.rejected, 'pair')} left out: too many subwords on one side")
+        if now.rejected_lines:
+            print_note(f"{plural(now.rejected_lines, 'pair')} left out: too many subwords on one side")
 
 
 @with_options
@@ -177,11 +177,11 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         ("rules stored", f"{now.rules_stored:,}"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
-        ("rejected lines", f"{now.rejected:,}"),
-        *([(f"{kind.many} set aside", f"{now.damaged:,}: run `hierogram repair`")] if now.damaged else []),
+        ("rejected lines", f"{now.rejected_lines:,}"),
+        *([(f"{kind.many} set aside", f"{now.damaged_pairs:,}: run `hierogram repair`")] if now.damaged_pairs else []),
         *([("failed files", f"{now.failed_files:,}")] if now.failed_files else []),
         *([("webhooks", f"{failed:,} events undelivered")] if (failed := now.deliveries.get("failed", 0)) else []),
-        *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB (write-ahead log)")]),
+        *([] if now.wal_bytes is None else [("log", f"{now.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
 
 

@@ -21,7 +21,7 @@ class Lag:
     """
 
     pairs: int = 0
-    oldest: float | None = None
+    oldest_seconds: float | None = None
     sweeps_per_second: float = 0.0
     states: Mapping[str, int] = field(default_factory=dict)
 
@@ -29,7 +29,7 @@ class Lag:
         """Return this lag with the given current pair counts by state."""
         states = {state: pairs.get(state, 0) for state in UNSETTLED}
         behind = sum(states.values())
-        return replace(self, pairs=behind, oldest=self.oldest if behind else None, states=states)
+        return replace(self, pairs=behind, oldest_seconds=self.oldest_seconds if behind else None, states=states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class DaemonStatus:
     lag: Lag
     degraded: str | None = None
     log_likelihood: float | None = None
-    uptime: float = 0.0
+    uptime_seconds: float = 0.0
     resampled_pairs: int = 0
     spool: SpoolStatus = SpoolStatus()
 
@@ -89,6 +89,6 @@ class HealthRegistry:
         now = time.monotonic()
         with self._lock:
             behind = self._behind
-            oldest = None if behind.oldest is None else behind.oldest + now - self._noted
+            oldest = None if behind.oldest_seconds is None else behind.oldest_seconds + now - self._noted
             swept = sum(done for at, done in self._work if at >= now - _RATE_SECONDS)
             return Lag(behind.pairs, oldest, swept / _RATE_SECONDS, behind.states)

@@ -81,7 +81,7 @@ class LoopHealth:
     """Seconds since a loop's last heartbeat, the limit, whether it is within, restarts, and the last error."""
 
     name: str
-    age: float
+    age_seconds: float
     timeout_seconds: float
     running: bool = True
     restarts: int = 0

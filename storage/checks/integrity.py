@@ -128,7 +128,7 @@ _TOTALS = {
     "rules_stored": "SELECT count(*) FROM rules",
     "rule_tokens": "SELECT coalesce(sum(count), 0) FROM rules",
     "expected_tokens": "SELECT coalesce(sum(expected_uses), 0) FROM rules",
-    "rejected": "SELECT coalesce(sum(last_line - line + 1), 0) FROM rejected_lines",
+    "rejected_lines": "SELECT coalesce(sum(last_line - line + 1), 0) FROM rejected_lines",
     "sweeps": "SELECT count(*) FROM sweeps",
 }
 

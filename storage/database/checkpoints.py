@@ -33,7 +33,7 @@ _COPIES = 8
 """Maximum number of consecutive copies while others commit."""
 
 
-def log_bytes(path: str) -> int:
+def wal_bytes(path: str) -> int:
     """Return the size of a database file's log in bytes; 0 without a log."""
     try:
         return os.stat(f"{path}-wal").st_size
@@ -66,7 +66,7 @@ class Checkpoints:
             if changes < self._changes:
                 # Counters start at 0 for each connection.
                 self._changes = 0
-            size, now = log_bytes(self._path), time.monotonic()
+            size, now = wal_bytes(self._path), time.monotonic()
             many = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
             if many or now - self._when >= _SECONDS or size - self._size >= _LOG_BYTES:
                 self._must_copy = True
@@ -115,7 +115,7 @@ class Checkpoints:
                 return
             self._timer = None
             self._must_copy = True
-            self._when, self._size = time.monotonic(), log_bytes(self._path)
+            self._when, self._size = time.monotonic(), wal_bytes(self._path)
             self._start_work()
 
     def _work(self) -> None:

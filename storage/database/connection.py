@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuch
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from hierogram.storage.database.checkpoints import Checkpoints, log_bytes
+from hierogram.storage.database.checkpoints import Checkpoints, wal_bytes
 from hierogram.storage.database.postgres import (
     LOCK_SECONDS,
     SECRETS,
@@ -201,7 +201,7 @@ class _OpenFiles:
 
         Copies nothing if another process may have written the file since, with another log or index of the log.
         """
-        if log_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
+        if wal_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
             return False
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)

@@ -37,7 +37,7 @@ class StoreState:
     rules_stored: int = 0
     rule_tokens: int = 0
     expected_tokens: float = 0.0
-    rejected: int = 0
+    rejected_lines: int = 0
     sweeps: int = 0
     day: str = ""
     last_rule_id_before: int = 0

@@ -274,11 +274,11 @@ def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus
         rule_tokens=state.rule_tokens,
         expected_tokens=state.expected_tokens,
         left_out=dict(zip(CLASSES_OF_RULES, read_left_out(connection), strict=True)),
-        rejected=state.rejected,
+        rejected_lines=state.rejected_lines,
         sweeps=state.sweeps,
         last_log_likelihood=last,
         corpora=dict(by_corpus.all()),
         failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
         deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
-        damaged=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
+        damaged_pairs=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
     )

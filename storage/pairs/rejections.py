@@ -27,7 +27,7 @@ def save_rejected(
         for line, number in kept:
             first.setdefault(line.reason, line)
             numbers[line.reason] += number
-    transaction.state.rejected += numbers.total()
+    transaction.state.rejected_lines += numbers.total()
     append(
         transaction,
         [

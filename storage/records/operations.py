@@ -20,8 +20,8 @@ class StoreStatus:
     rules, including rules that occur only in minimal derivations. `rule_tokens`: uses of rules in the current
     derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too rare in
     a pair to be counted, by `CLASSES_OF_RULES`. `failed_files`: spool inputs that could not be read. `deliveries`:
-    recent webhook deliveries, by state. `damaged`: pairs that are set aside until they are repaired. `log_bytes`: size
-    of the write-ahead log of an SQLite store in bytes, None on Postgres.
+    recent webhook deliveries, by state. `damaged_pairs`: pairs that are set aside until they are repaired. `wal_bytes`:
+    size of the write-ahead log of an SQLite store in bytes, None on Postgres.
     """
 
     url: str
@@ -32,7 +32,7 @@ class StoreStatus:
     rules_expected: int = 0
     rules_stored: int = 0
     rule_tokens: int = 0
-    rejected: int = 0
+    rejected_lines: int = 0
     sweeps: int = 0
     expected_tokens: float = 0.0
     left_out: dict[str, float] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class StoreStatus:
     corpora: dict[str, int] = field(default_factory=dict)
     failed_files: int = 0
     deliveries: dict[str, int] = field(default_factory=dict)
-    damaged: int = 0
-    log_bytes: int | None = None
+    damaged_pairs: int = 0
+    wal_bytes: int | None = None
 
     @property
     def behind(self) -> dict[str, int]:

@@ -195,11 +195,11 @@ class PairColumns(NamedTuple):
 class LagRow:
     """Backlog of sampling: the number of unsettled pairs in total and by state.
 
-    `oldest` is the age of the oldest unsettled pair in seconds, None if all pairs are settled.
+    `oldest_seconds` is the age of the oldest unsettled pair, None if all pairs are settled.
     """
 
     pairs: int
-    oldest: float | None
+    oldest_seconds: float | None
     states: dict[str, int] = field(default_factory=dict)
 
 

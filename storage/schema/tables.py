@@ -119,7 +119,7 @@ store_state = Table(
     *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
     *_whole("rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
-    *_whole("rejected", "sweeps"),
+    *_whole("rejected_lines", "sweeps"),
     # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
     Column("day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_before", BigInteger, nullable=False, server_default="0"),

@@ -84,12 +84,14 @@ class _CurrentMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         condition, status = self._condition, self._status
         lag, spool = condition.lag, condition.spool
-        yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
+        yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime_seconds)
         yield _gauge("hierogram_degraded", "1 if the daemon is degraded.", bool(condition.degraded))
         yield _gauge("hierogram_lag_pairs", "Pairs that are not settled yet.", lag.pairs)
         yield _by_state("hierogram_lag_pairs_by_state", "Pairs that are not settled yet, by state.", lag.states)
         yield _gauge(
-            "hierogram_lag_oldest_seconds", "Waiting time of the oldest pair that is not settled.", lag.oldest or 0.0
+            "hierogram_lag_oldest_seconds",
+            "Waiting time of the oldest pair that is not settled.",
+            lag.oldest_seconds or 0.0,
         )
         yield _gauge("hierogram_sweeps_per_second", "Recent pair sweeps per second.", lag.sweeps_per_second)
         yield _gauge("hierogram_spool_waiting_files", "Files waiting in the spool.", spool.waiting)
@@ -107,7 +109,7 @@ class _CurrentMetrics(Collector):
         )
         restarts = CounterMetricFamily("hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"])
         for loop in condition.loops:
-            ages.add_metric([loop.name], loop.age)
+            ages.add_metric([loop.name], loop.age_seconds)
             restarts.add_metric([loop.name], loop.restarts)
         yield ages
         yield restarts
@@ -120,14 +122,16 @@ class _CurrentMetrics(Collector):
         yield _gauge("hierogram_rules_expected", "Rules with expected uses.", status.rules_expected)
         yield _gauge("hierogram_rules_stored", "Rules stored in the table rules.", status.rules_stored)
         yield _gauge("hierogram_rule_tokens", "Uses of rules in the current derivations.", status.rule_tokens)
-        if status.log_bytes is not None:
+        if status.wal_bytes is not None:
             yield _gauge(
-                "hierogram_store_log_bytes", "Size of the write-ahead log of an SQLite store.", status.log_bytes
+                "hierogram_store_wal_bytes", "Size of the write-ahead log of an SQLite store.", status.wal_bytes
             )
         yield _by_state("hierogram_webhook_deliveries", "Stored webhook deliveries, by state.", status.deliveries)
-        yield _gauge("hierogram_rejected_lines", "Rejected lines stored.", status.rejected)
+        yield _gauge("hierogram_rejected_lines", "Rejected lines stored.", status.rejected_lines)
         yield _gauge(
-            "hierogram_damaged_pairs", "Pairs that are damaged and set aside until they are repaired.", status.damaged
+            "hierogram_damaged_pairs",
+            "Pairs that are damaged and set aside until they are repaired.",
+            status.damaged_pairs,
         )
         yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
         yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)
@@ -182,7 +186,7 @@ class StatusAnswer(BaseModel):
     """State of the daemon and its store."""
 
     version: str
-    uptime: float
+    uptime_seconds: float
     degraded: str | None
     log_likelihood: float | None
     loops: tuple[LoopHealth, ...]
@@ -206,7 +210,7 @@ _STORE_SECONDS = 10.0
 
 def _failed_loops(condition: DaemonStatus) -> list[str]:
     return [
-        f"the loop {loop.name} has not responded for {loop.age:.0f} s ({loop.error or 'no known error'})"
+        f"the loop {loop.name} has not responded for {loop.age_seconds:.0f} s ({loop.error or 'no known error'})"
         for loop in condition.loops
         if not loop.running
     ]
@@ -300,7 +304,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         condition, store, jobs, fault = await shared_look()
         return StatusAnswer(
             version=version("hierogram"),
-            uptime=condition.uptime,
+            uptime_seconds=condition.uptime_seconds,
             degraded=condition.degraded,
             log_likelihood=condition.log_likelihood,
             loops=condition.loops,

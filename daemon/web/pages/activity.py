@@ -162,14 +162,14 @@ def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
         return None
     condition = page.service.status()
     return {
-        "uptime": condition.uptime,
+        "uptime_seconds": condition.uptime_seconds,
         "degraded": condition.degraded,
         "lag": asdict(condition.lag.by(pairs)),
         "spool": asdict(condition.spool),
         "loops": [
             {
                 "name": loop.name,
-                "age": loop.age,
+                "age_seconds": loop.age_seconds,
                 "running": loop.running,
                 "restarts": loop.restarts,
                 "error": loop.error,

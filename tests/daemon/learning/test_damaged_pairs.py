@@ -203,7 +203,7 @@ def test_pairs_that_are_set_aside_are_left_out_until_they_are_repaired(filled: S
     assert filled.set_aside([DamagedPair(5, "torn"), DamagedPair(99, "gone")]) == [DamagedPair(5, "torn")]
     assert filled.set_aside([DamagedPair(5, "torn again")]) == []
     assert filled.damaged_pairs() == [DamagedPair(5, "torn")]
-    assert filled.status().damaged == 1
+    assert filled.status().damaged_pairs == 1
     assert filled.events(kinds=["pairs-damaged"]).events[0].detail == {"pair": 5, "reason": "torn"}
     assert 5 not in [row.id for row in filled.stalest_pairs(100)]
     assert 5 not in [row.id for row in filled.pairs(sound=True)]

@@ -113,7 +113,7 @@ def test_damage_met_while_pairs_leave_does_not_end_the_loop(store: Store) -> Non
         thread.join()
     assert failed == []
     assert [row.id for row in store.pairs_by_id([5, 6])] == [5]
-    assert store.status().damaged == 1
+    assert store.status().damaged_pairs == 1
     repair(store)
     with ManualTurns(store) as turns:
         turns.turns.take()

@@ -207,7 +207,7 @@ def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lin
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.alignment: empty, but .*x\.source is not"):
         ingest_input(store, offer)
-    assert store.status().rejected == store.count_pairs() == 0
+    assert store.status().rejected_lines == store.count_pairs() == 0
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path
         name + more for name in ("b.source", "b.target", "b.alignment") for more in ("", ".reason")
     }
     assert "b.alignment: empty, but" in (folder / "failed" / "b.source.reason").read_text()
-    assert store.count_pairs() == store.status().rejected == 0
+    assert store.count_pairs() == store.status().rejected_lines == 0
 
 
 @pytest.mark.database("sqlite", "postgres")

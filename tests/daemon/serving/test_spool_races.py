@@ -82,7 +82,7 @@ def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.bars: cannot be opened"):
         ingest_input(store, offer)
-    assert store.count_pairs() == store.status().rejected == 0
+    assert store.count_pairs() == store.status().rejected_lines == 0
     assert (outside / "x.bars").read_bytes() == SECRET
 
 

@@ -81,7 +81,7 @@ def test_many_allowed_rejections_are_one_row(store: Store, store_url: str, tmp_p
         [run] = report.first_rejected
         assert (run.line, run.last_line, report.reasons) == (2, 100_001, {"empty-line": 100_000})
     assert query(store_url, "SELECT line, last_line FROM rejected_lines") == [(2, 100_001)]
-    assert store.status().rejected == 100_000
+    assert store.status().rejected_lines == 100_000
     assert store.integrity() == []
 
 
@@ -105,7 +105,7 @@ def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
         (20_001, 40_000),
         (40_001, 50_000),
     ]
-    assert store.status().rejected == 30_000
+    assert store.status().rejected_lines == 30_000
     assert store.integrity() == []
 
 

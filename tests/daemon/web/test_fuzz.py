@@ -41,7 +41,7 @@ def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
     learned.
     """
     assert store.count_pairs() == totals.accepted
-    assert store.status().rejected == totals.rejected
+    assert store.status().rejected_lines == totals.rejected
     [kept] = query(url, "SELECT sum(last_line - line + 1) FROM rejected_lines")
     assert kept == (totals.rejected,)
     assert query(url, "SELECT count(*) FROM ingest_batches WHERE state = 'running'") == [(0,)]
@@ -94,14 +94,14 @@ def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
             path = tmp_path / f"{number}.{part}"
             path.write_bytes(compressed(mutated_lines(make, LINES // FILES, random), random))
             paths.append(str(path))
-        before = (quick.count_pairs(), quick.status().rejected)
+        before = (quick.count_pairs(), quick.status().rejected_lines)
         try:
             with Input(paths) as source:
                 found = ingest(quick, source).totals
         except InputError:
             refused += 1
             # Chunks before the damage are stored and counted.
-            found = IngestTotals(quick.count_pairs() - before[0], 0, quick.status().rejected - before[1])
+            found = IngestTotals(quick.count_pairs() - before[0], 0, quick.status().rejected_lines - before[1])
         totals += found
     assert totals.accepted > 200
     assert refused > 4

@@ -105,7 +105,7 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
         for said in re.findall(r"```json\n(.*?)```", body, re.DOTALL):
             expected, found = json.loads(said), answer.json()
             for loose in (expected, found):
-                for name in ("children", "oldest", "log_likelihood", "features", "log_bytes"):
+                for name in ("children", "oldest_seconds", "log_likelihood", "features", "wal_bytes"):
                     _forget(loose, name)
             assert shape(found) == shape(expected), path
             compared += 1

@@ -66,7 +66,7 @@ def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
         found = post(client, BODY + b"bad\n").json()
         assert (found["accepted"], found["duplicates"]) == ((len(LINES), 0) if turn == 0 else (0, len(LINES)))
     assert texts(store) == LINES
-    assert store.status().rejected == 3
+    assert store.status().rejected_lines == 3
     assert 'hierogram_http_lines_total{outcome="rejected"} 3.0' in client.get("/metrics").text
 
 
@@ -118,7 +118,7 @@ def test_the_limit_of_rejections_is_configurable(
     assert refused.status_code == 422
     assert "max_rejected_lines in [intake] of the daemon's configuration" in refused.json()["detail"]
     assert refused.json()["taken"]["rejected"] == 0
-    assert store.status().rejected == 300
+    assert store.status().rejected_lines == 300
 
 
 @pytest.mark.database("sqlite")
@@ -241,7 +241,7 @@ def test_a_repeated_request_gets_the_same_response(client: TestClient, store: St
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert query(store_url, "SELECT count(*) FROM ingest_batches") == [(1,)]
-    assert store.status().rejected == 1
+    assert store.status().rejected_lines == 1
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
         assert found["reasons"] == {"malformed-json": 2}
         assert [line["line"] for line in found["rejected_lines"]] == [len(LINES) + 1, len(LINES) + 2]
         assert texts(store) == LINES + LINES
-        assert store.status().rejected == 2
+        assert store.status().rejected_lines == 2
         assert post(client, body, "k1").json() == found
 
 

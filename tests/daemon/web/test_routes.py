@@ -319,13 +319,13 @@ def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> No
 def test_status(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     spool = SpoolStatus(3, 1, 2, ("a.source and a.target: waiting for a.alignment",))
-    service.change(lag=Lag(3, 1.5, 100.0), uptime=7.0, spool=spool)
+    service.change(lag=Lag(3, 1.5, 100.0), uptime_seconds=7.0, spool=spool)
     status = connect(service).get("/v1/status").json()
-    assert status["uptime"] == 7.0
+    assert status["uptime_seconds"] == 7.0
     assert [loop["name"] for loop in status["loops"]] == ["ingest", "resample"]
     # Sampling has reported three pairs, which have settled since.
     none = {"unaligned": 0, "waiting": 0, "sampling": 0}
-    assert status["lag"] == {"pairs": 0, "oldest": None, "sweeps_per_second": 100.0, "states": none}
+    assert status["lag"] == {"pairs": 0, "oldest_seconds": None, "sweeps_per_second": 100.0, "states": none}
     assert status["spool"] == {
         "done": 3, "failed": 1, "waiting": 2, "incomplete": ["a.source and a.target: waiting for a.alignment"]
     }  # fmt: skip
@@ -382,7 +382,7 @@ def test_metrics(learned: Store, connect: Connect) -> None:
     metrics = client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     lines = set(metrics.text.splitlines())
-    assert ("hierogram_store_log_bytes" in metrics.text) == (learned.engine.dialect.name == "sqlite")
+    assert ("hierogram_store_wal_bytes" in metrics.text) == (learned.engine.dialect.name == "sqlite")
     assert "process_resident_memory_bytes" in metrics.text
     assert lines >= {
         "hierogram_lag_pairs 3.0",

@@ -24,7 +24,7 @@ TAMPERING = [
     ("UPDATE ingest_batches SET accepted = 9", "accepted pairs differs from stored plus withdrawn pairs: 1"),
     ("UPDATE ingest_batches SET rejected = 0", "more stored rejected lines than rejected lines counted: 1"),
     ("UPDATE corpora SET pairs = 9", "total differs from the number of their stored pairs: bible"),
-    ("DELETE FROM rejected_lines", "store_state.rejected is 1, but should be 0"),
+    ("DELETE FROM rejected_lines", "store_state.rejected_lines is 1, but should be 0"),
     ("DELETE FROM sweeps", "store_state.sweeps is 1, but should be 0"),
     ("UPDATE rules SET count = count + 1 WHERE source = 'la'", "rule_tokens is 3, but should be 4"),
     ("UPDATE rules SET expected_uses = 9 WHERE source = 'la'", "expected_tokens is 4.0, but should be 9.0"),

@@ -171,13 +171,13 @@ def test_a_file_moved_within_a_transaction_is_not_written(tmp_path: Path) -> Non
 
         def move_and_commit() -> None:
             with writing_connection(store.engine) as connection:
-                connection.exec_driver_sql("UPDATE store_state SET rejected = 7")
+                connection.exec_driver_sql("UPDATE store_state SET rejected_lines = 7")
                 path.rename(tmp_path / "moved")
 
         with pytest.raises(StoreUnavailableError, match="was deleted"):
             move_and_commit()
         (tmp_path / "moved").rename(path)
-        assert store.status().rejected == 0
+        assert store.status().rejected_lines == 0
 
 
 def test_a_deleted_log_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -> None:

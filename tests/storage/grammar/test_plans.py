@@ -25,7 +25,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "pairs of a state": lambda store: store.pairs(after_id=10, limit=20, states=["waiting"]),
     "the next pairs": lambda store: store.pairs(after_id=10, limit=20),
     "stale pairs": lambda store: store.stalest_pairs(20),
-    "pairs that wait": lambda store: store.lag().oldest is not None,
+    "pairs that wait": lambda store: store.lag().oldest_seconds is not None,
     "pairs to be indexed": lambda store: store.unindexed_pairs(10, 20),
     "pairs of a rule": lambda store: [store.supporting_pairs("s17 common", "t17 usual")],
     "scores": lambda store: [store.scores_by_id([17, 18]), store.scores(17, 20)],

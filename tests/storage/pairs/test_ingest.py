@@ -63,7 +63,7 @@ def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) ->
     ]
     assert added.rejected[0].content == b"la maison ||| the home ||| 0-0"
     assert [row.target for row in store.pairs()] == ["the house", "the flower"]
-    assert store.status().rejected == 2
+    assert store.status().rejected_lines == 2
     assert store.integrity() == []
 
 
@@ -112,7 +112,7 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
         ("file.txt", 9, 9, "invalid-utf8", b"\xff\x00|||"),
         ("other.txt", 3, 3, "field-count", b"a ||| b"),
     ]
-    assert store.status().rejected == 4
+    assert store.status().rejected_lines == 4
     assert query(store_url, "SELECT * FROM rejections ORDER BY reason, origin") == [
         ("field-count", "file.txt", 1),
         ("field-count", "other.txt", 1),
@@ -136,7 +136,7 @@ def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: 
     store.finish_ingest(batch)
     kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
     assert runs_of(store_url) == kept
-    assert store.status().rejected == 8
+    assert store.status().rejected_lines == 8
     assert query(store_url, "SELECT reason, lines FROM rejections ORDER BY reason") == [
         ("empty-line", 7),
         ("field-count", 1),
@@ -149,7 +149,7 @@ def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: 
     for line in (11, 12):
         store.add_pairs(again, pairs_of([]), [more._replace(line=line, lines=1, earlier=line - 7)])
     assert runs_of(store_url) == [*kept, (again, 11, 12, "line 7")]
-    assert store.status().rejected == 10
+    assert store.status().rejected_lines == 10
     assert store.integrity() == []
 
 

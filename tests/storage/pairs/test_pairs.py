@@ -69,7 +69,7 @@ def test_the_lag_is_that_of_unsettled_pairs(store: Store, store_url: str) -> Non
     lag = store.lag()
     assert lag.pairs == store.count_pairs(["waiting", "sampling"])
     query(store_url, "UPDATE sentence_pairs SET added_at = '2000-01-01 00:00:00' WHERE id = 1")
-    assert (lag.oldest or 0) < 3600 < 7e8 < (store.lag().oldest or 0)
+    assert (lag.oldest_seconds or 0) < 3600 < 7e8 < (store.lag().oldest_seconds or 0)
 
 
 def test_derivations_are_iterated_in_batches(store: Store) -> None:
@@ -86,4 +86,4 @@ def test_pairs_without_an_alignment_are_not_sampled_but_lag(store: Store) -> Non
     assert [row.id for row in store.stalest_pairs(5)] == [1]
     lag = store.lag()
     assert lag.pairs == 1
-    assert lag.oldest is not None
+    assert lag.oldest_seconds is not None
