@@ -1,4 +1,4 @@
-"""Which bytes are a derivation or a record of averages of a pair, in plain Python, from what the encoders write."""
+"""Plain-Python check whether bytes are a derivation or a record of averages of a pair, from the encoders' format."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Numbers:
 
     @property
     def ended(self) -> bool:
-        """Whether all bytes have been read."""
+        """Return whether all bytes have been read."""
         return self.position == len(self._content)
 
     def next(self) -> int:
@@ -60,7 +60,7 @@ class ForestNode(NamedTuple):
 
 
 def is_state(content: bytes, nodes: Sequence[ForestNode]) -> bool:
-    """Return whether bytes are values of all variables of a forest: an edge that exists, a cut that may be 0."""
+    """Return whether bytes are values of all variables of a forest: existing edges, cuts that may be 0."""
     numbers = Numbers(content)
     try:
         for node in nodes:
@@ -127,10 +127,10 @@ def _is_record(numbers: Numbers, nodes: Sequence[ForestNode]) -> bool:
 
 
 def is_itg(content: bytes, words: tuple[int, int], longest: int) -> bool:
-    """Return whether bytes are an ITG derivation of a pair with so many words on each side."""
+    """Return whether bytes are an ITG derivation of a pair with these numbers of words."""
     if len(content) > max(2 * sum(words) - 1, 0):
         return False
-    # Each entry is the number of children that are still to come.
+    # Each entry is the number of missing children.
     pending = 1
     source = target = 0
     for place, rule in enumerate(content):
@@ -152,7 +152,7 @@ def is_itg(content: bytes, words: tuple[int, int], longest: int) -> bool:
 
 
 def is_itg_record(content: bytes, words: tuple[int, int], longest: int) -> bool:
-    """Return whether bytes are the averages of an ITG pair with so many words on each side."""
+    """Return whether bytes are the averages of an ITG pair with these numbers of words."""
     if not content:
         return True
     n, m = words

@@ -81,7 +81,7 @@ def test_errors_are_reported_and_the_next_work_is_done(
 
 
 @pytest.mark.slow
-def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: WorkerProcess) -> None:
+def test_stalled_work_is_killed_and_slow_work_is_not(child: WorkerProcess) -> None:
     assert list(child.run(nothing, child_work.sleep, 3.6, True)) == [1]
     before = child.pid
     assert before is not None

@@ -18,11 +18,11 @@ from tests.daemon.learning.mutations import Fuzz, Outcome, learned
 
 _BOUNDS = "NUMBA_BOUNDSCHECK"
 _ROUNDS_PER_SWEEP = 8
-"""All kernels but those of sweeps run in each round; sweeps, which take longest, in each eighth."""
+"""Period of sweeps, which take longest, in rounds; all other kernels run in each round."""
 
 
 def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
-    """Damage derivations of a kind so many times; return what came of it, and the seconds it took."""
+    """Damage `mutations` derivations of a kind; returns the outcome and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         rows, settings = learned(kind, f"sqlite:///{Path(folder) / 'some.db'}")
     fuzz = Fuzz(rows, settings, seed)
@@ -35,7 +35,7 @@ def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
 
 
 def main() -> None:
-    """Run the campaign as the options say, and print a line for each kind of grammar."""
+    """Run the campaign with the options of the command line, and print a line for each kind of grammar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--mutations", type=int, default=100_000, help="Mutations for each kind of grammar.")
     parser.add_argument("--kind", choices=list(CASES), help="The only kind of grammar to run.")

@@ -1,4 +1,4 @@
-"""100,000 mutations of derivations and of averages, for each kind of grammar: none ends a kernel."""
+"""100,000 mutations of derivations and of averages, for each kind of grammar, crash no kernel."""
 
 import pytest
 from tests.daemon.campaigns.damaged_pairs import run

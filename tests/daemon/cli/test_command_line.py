@@ -85,7 +85,7 @@ def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: P
     "command",
     [("rules", "maison"), ("rules", "--containing", "a", "--json"), ("export",), ("rules", "--pairs", "a ||| b")],
 )
-def test_a_store_that_has_not_learned_says_so(
+def test_a_store_that_has_not_learned_is_reported(
     hierogram: Run, store_url: str, corpus: Path, command: tuple[str, ...]
 ) -> None:
     """This differs from a grammar without a matching rule."""

@@ -25,7 +25,7 @@ class Color(StrEnum):
 class Paint(Options):
     """Options of painting."""
 
-    what: Annotated[str, Option("What to paint.", positional=True)]
+    what: Annotated[str, Option("Object to paint.", positional=True)]
     coats: Annotated[int, Option("Number of coats.", min=1, max=9)] = 2
     share: Annotated[float | None, Option("Share of water.", above=0, below=1, shown="as it comes")] = None
     color: Annotated[Color, Option("Color.")] = Color.RED

@@ -67,7 +67,7 @@ def test_each_filter_alone(tmp_path: Path, name: str) -> None:
     assert [(before, after) for _, before, after in counts] == [(len(RULES), len(wanted))]
 
 
-def test_rules_must_have_words_on_both_sides_if_none_has_links(tmp_path: Path) -> None:
+def test_rules_without_links_must_have_words_on_both_sides(tmp_path: Path) -> None:
     rules = [Given("a [X,1]", "[X,1] x"), Given("a", "x"), Given("a [X,1]", "[X,1]"), Given("[X,1]", "[X,1] x")]
     path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", hiero=True, max_scope=None))
     assert len(parsers.lines(path)) == 3

@@ -1,4 +1,4 @@
-"""Damage to stored derivations and averages, and what must hold for each damaged pair of each kind of grammar."""
+"""Damage to stored derivations and averages, and properties of each damaged pair of each kind of grammar."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ def learned(name: str, url: str) -> tuple[list[PairRow], Settings]:
 
 
 def rows_of(store: Store) -> list[PairRow]:
-    """Return the pairs of a store, without checksums, so that only the structure of their bytes is looked at."""
+    """Return the pairs of a store without checksums, so that only the structure of their bytes is checked."""
     return [row._replace(checksum=None) for row in store.pairs()]
 
 
@@ -69,7 +69,7 @@ def mutated(random: np.random.Generator, blob: bytes, others: Sequence[bytes]) -
         case 10:
             del content[first : first + 1]
         case _:
-            # The same number in a longer form, and a number that is very large.
+            # The same number in a longer form, and a very large number.
             content[first:first] = (b"\x80", b"\xff\xff\xff\xff\x7f")[int(random.integers(0, 2))]
     return bytes(content)
 
@@ -90,7 +90,7 @@ def forest_nodes(forests: Forests, pair: int) -> list[ForestNode]:
 
 @dataclass(slots=True)
 class Outcome:
-    """Numbers of damaged derivations and averages, and of those that fit their pair in spite of it."""
+    """Numbers of damaged derivations and averages, and of those that still fit their pair."""
 
     derivations: int = 0
     derivations_that_fit: int = 0
@@ -99,7 +99,7 @@ class Outcome:
 
 
 class Fuzz:
-    """Mutations of the pairs of one kind: what the reference refuses is refused, and all kernels run on the rest."""
+    """Mutations of the pairs of one kind: kernels reject the same as the reference, and run on the rest."""
 
     def __init__(self, rows: list[PairRow], settings: Settings, seed: int) -> None:
         self._rows, self._settings = rows, settings
@@ -182,7 +182,7 @@ class Fuzz:
         loaded.write_averages(averages)
 
     def shown(self) -> list[RuleUse]:
-        """Return the rules of a pair as pages show them, of a derivation that may be damaged."""
+        """Return the rules of a possibly damaged derivation, as shown on pages."""
         k = int(self._random.integers(0, len(self._rows)))
         state = mutated(self._random, self._states[k], self._states)
         return self._kind.show(self._rows[k]._replace(current=state), self._settings) if self._fits(k, state) else []

@@ -1,4 +1,4 @@
-"""Whatever bytes a store holds: they are told, no kernel fails on them, and the pairs are made again."""
+"""Damaged bytes in a store are reported, crash no kernel, and their pairs are recomputed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ from hierogram.storage.store import Store, open_store
 
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.database("sqlite")
-def test_kernels_read_only_what_the_reference_takes_for_derivations(kind: str, tmp_path: Path) -> None:
+def test_kernels_accept_the_same_derivations_as_the_reference(kind: str, tmp_path: Path) -> None:
     fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=3)
     for number in range(6):
         fuzz.round(sweep=number == 0)
@@ -37,7 +37,7 @@ def test_kernels_read_only_what_the_reference_takes_for_derivations(kind: str, t
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.database("sqlite")
-def test_kernels_sample_whatever_is_a_derivation(kind: str, tmp_path: Path) -> None:
+def test_kernels_sample_all_valid_derivations(kind: str, tmp_path: Path) -> None:
     fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=4)
     for _ in range(40):
         fuzz.round()
@@ -46,7 +46,7 @@ def test_kernels_sample_whatever_is_a_derivation(kind: str, tmp_path: Path) -> N
 
 
 def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, checksum: int | None = None) -> None:
-    """Write bytes where a pair has its derivation, with the checksum that it has or another."""
+    """Overwrite a pair's derivation and averages, with their checksum or another one."""
     values: dict[str, object] = {"current": current, "averages": averages, "pair": pair_id, "checksum": checksum}
     changes = "current = :current, averages = :averages" + (", checksum = :checksum" if checksum is not None else "")
     if checksum is None:
@@ -67,7 +67,7 @@ def make(url: str) -> None:
 
 @pytest.fixture
 def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A store that has learned, whose aligner has counted given alignments."""
+    """Yield a learned store whose aligner has counted given alignments."""
     copy_store("to be damaged", store_url, make)
     with open_store(store_url) as store:
         yield store
@@ -79,7 +79,7 @@ def sound(store: Store) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sealed", [False, True], ids=["with the old checksum", "with a checksum that fits"])
-def test_zeroed_derivations_are_told_and_made_again(filled: Store, sealed: bool) -> None:
+def test_zeroed_derivations_are_reported_and_resampled(filled: Store, sealed: bool) -> None:
     ids = [2, 7, 8, 30]
     for row in filled.pairs_by_id(ids):
         assert row.current is not None
@@ -102,7 +102,7 @@ def test_zeroed_derivations_are_told_and_made_again(filled: Store, sealed: bool)
     assert filled.count_pairs(["settled"]) == 30
 
 
-def test_a_derivation_of_another_pair_is_told(filled: Store) -> None:
+def test_a_derivation_of_another_pair_is_reported(filled: Store) -> None:
     one, other = filled.pairs_by_id([3, 4])
     assert one.current is not None
     assert other.current is not None
@@ -120,7 +120,7 @@ def test_a_derivation_of_another_pair_is_told(filled: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
-def test_a_store_is_made_again_whatever_its_derivations_hold(kind: str, store_url: str) -> None:
+def test_a_store_with_random_derivations_is_repaired(kind: str, store_url: str) -> None:
     case, random = CASES[kind], np.random.default_rng(11)
     with open_store(store_url, create=True, settings=replace(case.settings, span_limit=5)) as store:
         case.fill(store)
@@ -132,7 +132,7 @@ def test_a_store_is_made_again_whatever_its_derivations_hold(kind: str, store_ur
                 if random.random() < 0.7:
                     state = mutated(random, states[k], states)
                     record = mutated(random, records[k], records)
-                    # Half of them look as if they had been written so.
+                    # Half of them have a valid checksum.
                     own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
                     overwrite(store, row.id, state, record, checksum=own)
             assert verify(store).problems
@@ -160,8 +160,8 @@ def test_rules_that_are_too_long_end_learning_with_an_error(filled: Store, store
 
 
 @pytest.mark.slow
-def test_links_that_do_not_fit_are_told_and_made_again(filled: Store, store_url: str) -> None:
-    # Given alignments give the aligner its links again; others are aligned again.
+def test_links_that_do_not_fit_are_reported_and_recomputed(filled: Store, store_url: str) -> None:
+    # Given alignments restore the aligner's links; other pairs are re-aligned.
     query(store_url, "UPDATE pair_links SET forward = substr(forward, 3) WHERE pair_id = 4")
     query(store_url, "UPDATE pair_links SET backward = forward, forward = backward WHERE pair_id IN (5, 6)")
     query(store_url, "UPDATE sentence_pairs SET aligned_by = 'aligner' WHERE id = 5")
@@ -181,7 +181,7 @@ def test_links_that_do_not_fit_are_told_and_made_again(filled: Store, store_url:
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["0-99", "0-0 x", "70000-0", "-1-0"])
 @pytest.mark.parametrize("derived", [True, False], ids=["sampled", "waiting"])
-def test_an_alignment_that_cannot_be_read_is_told_and_made_again(
+def test_an_unreadable_alignment_is_reported_and_recomputed(
     filled: Store, store_url: str, line: str, derived: bool
 ) -> None:
     if not derived:

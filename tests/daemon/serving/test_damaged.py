@@ -1,4 +1,4 @@
-"""A daemon that meets damaged pairs sets them aside by id and goes on with the others."""
+"""A daemon sets damaged pairs aside by id and continues with the others."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store, open_store
 
 ZEROS = "UPDATE derivations SET current = averages WHERE pair_id IN ({ids})"
-"""Writes other bytes in place of derivations, in SQL of both databases."""
+"""SQL for both databases that overwrites derivations."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def damage(store: Store, *ids: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(store: Store) -> None:
+def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Store) -> None:
     damage(store, 4, 17)
     before = {row.id: row.sweep for row in store.pairs()}
     with capture_logs() as logs, ManualTurns(store, idle_share=1.0) as turns:
@@ -57,7 +57,7 @@ def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(stor
     with ManualTurns(store, idle_share=1.0) as turns:
         turns.settle()
     assert store.count_pairs(["settled"]) == 34
-    # The rules of these pairs are still counted, which is told, too.
+    # The rules of these pairs are still counted, which is reported as well.
     assert [line.split(":")[0] for line in verify(store).problems[:2]] == ["pair 4", "pair 17"]
     assert (repair(store).reset_pairs, store.damaged_pairs()) == ([4, 17], [])
     with ManualTurns(store, idle_share=1.0) as turns:
@@ -69,7 +69,7 @@ def test_the_other_pairs_are_sampled_on_until_the_damaged_ones_are_repaired(stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [name for name in CASES if name != "phrases"])
-def test_grammars_of_whole_stores_are_sampled_on_without_damaged_pairs(kind: str, store_url: str) -> None:
+def test_grammars_of_whole_stores_are_sampled_without_damaged_pairs(kind: str, store_url: str) -> None:
     case = CASES[kind]
     with open_store(store_url, create=True, settings=replace(case.settings)) as store:
         case.fill(store)
@@ -89,7 +89,7 @@ def test_grammars_of_whole_stores_are_sampled_on_without_damaged_pairs(kind: str
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_damage_met_while_pairs_leave_does_not_end_the_loop(store: Store) -> None:
+def test_damage_found_during_withdrawal_does_not_end_the_loop(store: Store) -> None:
     damage(store, 5)
     store.request_withdrawals([5, 6])
     health, stop, beat = HealthRegistry(), threading.Event(), Heartbeat()
@@ -106,7 +106,7 @@ def test_damage_met_while_pairs_leave_does_not_end_the_loop(store: Store) -> Non
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        # Pair 6 leaves, pair 5 cannot until it is repaired.
+        # Pair 6 is withdrawn, pair 5 cannot be until it is repaired.
         until(lambda: failed or not store.pairs_by_id([6]))
     finally:
         stop.set()
@@ -123,7 +123,7 @@ def test_damage_met_while_pairs_leave_does_not_end_the_loop(store: Store) -> Non
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_exports_leave_out_what_damaged_pairs_say(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_exports_work_with_damaged_pairs(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
     damage(store, 5)
     path = tmp_path_factory.mktemp("out") / "rules.txt"
     report = export(store, path, ExportOptions(format="cdec"))

@@ -133,7 +133,7 @@ def test_a_loop_that_ends_by_itself_has_failed() -> None:
     assert heard.said == [("schedule", "the loop schedule ended unexpectedly", False)]
 
 
-def test_a_loop_that_stands_still_is_detected() -> None:
+def test_a_stalled_loop_is_detected() -> None:
     now = [0.0]
     loop = ScriptedLoop("resample")
     supervisor = Supervisor([loop], SOON, LoopLog(), clock=lambda: now[0])

@@ -309,7 +309,7 @@ def test_a_url_is_kept_out_of_messages(tmp_path: Path, monkeypatch: pytest.Monke
     assert "swordfish" not in str(told.value)
 
 
-def test_a_name_stands_for_the_whole_url() -> None:
+def test_a_name_replaces_the_whole_url() -> None:
     url = "https://who:swordfish@Example.org/hooks/T0/B0/token?key=1"
     hook = webhook_of(url)
     assert hook.origin == "https://example.org:443"
@@ -336,7 +336,7 @@ def test_a_name_stands_for_the_whole_url() -> None:
         ("that ends in s3cret-to", "that ends in "),
     ],
 )
-def test_what_repeats_the_url_is_noted_without_it(said: str, left: str) -> None:
+def test_credentials_of_a_url_are_removed_from_messages(said: str, left: str) -> None:
     url = "https://who:sword%66ish@example.org/hooks/T012/s3cret-token?key=4711"
     assert without_credentials(said, url) == left
 

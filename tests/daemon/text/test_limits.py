@@ -109,7 +109,7 @@ def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
     assert store.integrity() == []
 
 
-def test_the_command_says_why_an_input_is_refused(hierogram: Run, tmp_path: Path) -> None:
+def test_the_command_reports_why_an_input_is_refused(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a ||| b\n" + "x\n" * 200)
     refused = hierogram("ingest", "f")
     assert refused.code == 3

@@ -134,7 +134,7 @@ def test_tar_archives_are_named_and_refused_compressed_or_not(compress: Callable
         read_all(compress(tar_of(b"la maison\n" * 100)))
 
 
-def test_what_is_compressed_twice_is_refused() -> None:
+def test_twice_compressed_input_is_refused() -> None:
     with pytest.raises(InputError, match="f: expected text, got bzip2 data"):
         read_all(gzip.compress(bz2.compress(b"la maison\n")))
 

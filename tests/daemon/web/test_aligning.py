@@ -135,7 +135,7 @@ def test_invalid_pairs_are_refused(client: TestClient, body: object, reason: str
     assert (answer.status_code, reason in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_an_untrained_aligner_says_so(reading_client: TestClient) -> None:
+def test_an_untrained_aligner_is_reported(reading_client: TestClient) -> None:
     answer = reading_client.post("/v1/align", json={"pairs": [{"source": "la", "target": "the"}]})
     assert (answer.status_code, "has not seen any pairs yet" in answer.json()["detail"]) == (409, True)
 

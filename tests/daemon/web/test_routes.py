@@ -78,7 +78,7 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
     assert learned_client.get("/v1/rules?source=nowhere").json() == {"rules": [], "next": None}
 
 
-def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
+def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> None:
     answer = empty_client.get("/v1/rules?source=maison")
     assert answer.status_code == 409
     assert "nothing learned yet" in answer.json()["detail"]
@@ -274,7 +274,7 @@ def test_healthy(empty_client: TestClient) -> None:
         assert (answer.status_code, answer.json()) == (200, {"ok": True, "reasons": []})
 
 
-def test_a_loop_that_stands_still_is_reported(client: TestClient, service: FakeService) -> None:
+def test_a_stalled_loop_is_reported(client: TestClient, service: FakeService) -> None:
     service.change(loops=(LoopHealth("resample", 61.0, 60.0, False, 1, "boom"),))
     for path in ("/healthz", "/readyz"):
         answer = client.get(path)
@@ -464,7 +464,7 @@ def test_the_openapi_document_names_every_route(empty_client: TestClient) -> Non
     }
 
 
-def test_a_damaged_derivation_is_said_to_be_damaged(learned: Store, connect: Connect) -> None:
+def test_a_damaged_derivation_is_reported(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned))
     url = learned.engine.url.render_as_string(hide_password=False)
     query(url, "UPDATE derivations SET current = averages WHERE pair_id = 2")

@@ -80,5 +80,5 @@ def test_no_response_is_older_than_its_request() -> None:
     anyio.run(_many)
 
 
-def test_a_client_that_disconnects_or_fails_blocks_nobody() -> None:
+def test_a_client_that_disconnects_or_fails_blocks_no_other() -> None:
     anyio.run(_one_leaves)

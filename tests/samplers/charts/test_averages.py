@@ -60,7 +60,7 @@ def test_without_another_selection_each_step_counts_once() -> None:
     assert np.isnan(averages(steps)[1]).all()
 
 
-def test_selections_are_weighted_by_what_they_leave_out() -> None:
+def test_selections_are_weighted_by_the_share_they_omit() -> None:
     """B covers 3 for every 4 that A covers, C covers 1."""
     steps = some_steps()
     share = 5.5 / 8 * np.array([1, 3 / 4, 1 / 4])

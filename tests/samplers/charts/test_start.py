@@ -37,7 +37,7 @@ def test_every_variable_that_can_be_positive_is_included(number: int) -> None:
         assert weight(known, more) == 0
 
 
-def test_a_variable_left_out_too_early_is_taken_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_left_out_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The most doubtful variable is left out first, although it conflicts with no other."""
     known = known_sentence([0, 1, 0, 0, 1], [(0, 2), (1, 3), (2, 5)])
     monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))

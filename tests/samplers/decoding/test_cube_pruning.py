@@ -23,7 +23,7 @@ def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
 
 
 @pytest.mark.parametrize("pops", [1, 2, 3, 5, 8, 0])
-def test_the_kernel_finds_what_its_twin_finds(pops: int) -> None:
+def test_the_kernel_finds_the_same_as_its_twin(pops: int) -> None:
     pruned = 0
     for seed in range(1_000, 1_060):
         example = random_example(random.Random(seed), with_model=seed % 5 > 0)

@@ -74,7 +74,7 @@ def test_mutants_are_wrong(mutant: str) -> None:
 @pytest.mark.parametrize(
     "model", [PitmanYor(discount=0.5, strength=5.0, rate=2.0), Dirichlet(strength=5.0, source_words=7, target_words=9)]
 )
-def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, avoid_current: bool) -> None:
+def test_the_kernel_credits_the_same_as_its_twin(model: Model, span_limit: int, avoid_current: bool) -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(40 + span_limit, 8, 5, "abc")]
     kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit, avoid_current=avoid_current)
     twin = Corpus(forests)

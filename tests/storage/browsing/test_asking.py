@@ -197,10 +197,10 @@ def test_invalid_queries_are_rejected(runner: SqlRunner, question: str, said: st
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """Return the open descriptors of this process, with what they refer to."""
+    """Return the open descriptors of this process, with their targets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
-        # The descriptor of the listing itself is closed by now.
+        # The descriptor of the listing itself is already closed.
         with suppress(FileNotFoundError):
             found.add((name, os.readlink(f"/proc/self/fd/{name}")))
     # The store copies its log into its file in the background.
@@ -269,7 +269,7 @@ def test_the_process_has_no_secrets_and_limits(runner: SqlRunner, monkeypatch: p
 
 @pytest.mark.slow
 def test_queries_end_with_their_client(runner: SqlRunner, store_url: str) -> None:
-    """If the asking process is killed during a query, its child and its Postgres statement end."""
+    """If the client process is killed during a query, its child and its Postgres statement end."""
     slow = (
         f"{ENDLESS} SELECT sum(length(randomblob(8000000))) FROM a" if on_sqlite(store_url) else "SELECT pg_sleep(99)"
     )

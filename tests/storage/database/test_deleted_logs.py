@@ -1,4 +1,4 @@
-"""The log of an open SQLite store is deleted, and its process is killed: what was committed is in the file."""
+"""If the log of an open SQLite store is deleted and its process is killed, all commits are in the file."""
 
 import sqlite3
 import subprocess
@@ -39,7 +39,7 @@ NEVER = 1_000.0
 
 
 class Committer:
-    """A process that writes into a store as it is told to, and reports the result."""
+    """A process that writes into a store on command and reports the result."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -103,7 +103,7 @@ def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Cal
 
 
 def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: Path) -> None:
-    """Even if nobody uses the store until its process is killed."""
+    """Holds even if no process uses the store until its process is killed."""
     path = tmp_path / "s.db"
     with committing(path, 0.05) as committer:
         assert committer("commit") == "done\n"
@@ -141,7 +141,7 @@ def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, mo
         connection.execute("CREATE TABLE t (a)")
         kept = Checkpoints(str(tmp_path / "x.db"))
         for expected in (1, 2):
-            # Several commits have one copy.
+            # Several commits share one copy.
             for _ in range(3):
                 connection.execute("INSERT INTO t VALUES (0)")
                 kept.committed(connection, synced=True)

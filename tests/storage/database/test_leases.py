@@ -18,7 +18,7 @@ def expire(url: str) -> None:
     query(url, f"UPDATE leases SET expires_at = '{moment}'")
 
 
-def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: str) -> None:
+def test_a_second_writer_learns_who_holds_the_store(store: Store, store_url: str) -> None:
     store.take_lease("hierogram serve", 60)
     with open_store(store_url) as other:
         with pytest.raises(

@@ -77,7 +77,7 @@ def test_nothing_is_shown_twice_in_other_words() -> None:
     assert chosen(evidence([RULES[4], RULES[5]], []), 200) == "la maison = the house"
 
 
-def test_a_pair_is_shown_for_what_no_rule_covers() -> None:
+def test_a_pair_is_shown_for_words_that_no_rule_covers() -> None:
     vert = rule("verte", "green", 0.9, 2)
     needed = evidence([vert, rule("la", "the", 0.5, 0)], [pair("verte", "the green")])
     assert chosen(needed, 200) == "verte\n\tthe green"

@@ -81,7 +81,7 @@ def chosen(candidates: list[SimilarPair], limit: int = 5, patterns: tuple[Patter
     return [one.source for one in choose_pairs(SENTENCE, EVEN, patterns, candidates, limit)]
 
 
-def test_each_further_pair_adds_what_is_missing() -> None:
+def test_each_further_pair_adds_missing_words() -> None:
     candidates = pairs("la maison verte brille", "la maison verte", "il ne dort pas", "la maison", "une rue")
     # Of two pairs that cover the same, the shorter one; no pair that covers nothing.
     assert chosen(candidates, 2) == ["la maison verte", "il ne dort pas"]

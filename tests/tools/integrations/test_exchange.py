@@ -124,7 +124,7 @@ def test_pairs_are_selected_by_corpus_and_date(opened: hg.GrammarStore) -> None:
     assert "<tu " not in written(opened, since=now + timedelta(hours=1))
 
 
-def test_a_store_without_languages_says_so_in_its_export(tmp_path: Path) -> None:
+def test_a_store_without_languages_exports_private_language_codes(tmp_path: Path) -> None:
     with hg.open(tmp_path / "s.db", create=True) as store:
         store.add([("le chat", "the cat")], corpus="memory")
         out = tmp_path / "out.tmx"

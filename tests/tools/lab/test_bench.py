@@ -78,7 +78,7 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
     assert all(0 <= figures["stolen_share"] < 1 for figures in sections.values())
 
 
-def test_cpu_time_taken_by_the_host_is_a_share_of_the_wanted_time() -> None:
+def test_stolen_processor_time_is_a_share_of_the_wanted_time() -> None:
     assert stolen_share((1_000, 10), (1_200, 60)) == 0.25
     assert stolen_share((1_000, 10), (1_000, 10)) == 0
     assert stolen_share(None, (1, 0)) is None

@@ -27,12 +27,12 @@ def test_rows_are_those_of_counting_by_hand() -> None:
         Shown(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01]), 0.9),
     ]
     table = {row.least: row for row in rows(found, truths)}
-    # Rule 1 is 0.2 for each chain: held by the first, not shown by the second, too far off in the third.
+    # Rule 1 is 0.2 for each chain: inside the first interval, not shown by the second, outside the third.
     small = table[0.1]
     assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))
     assert small.told == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
     assert small.real == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
-    # The others say 1, 0.9 and 1.1 of rule 2: the first chain, which says 1.5, is wrong.
+    # The other chains have 1, 0.9 and 1.1 for rule 2: the first chain, with 1.5, is wrong.
     large = table[0.7]
     assert (large.rules, large.covered, large.shown) == (1, pytest.approx(2 / 3), 1.0)
     assert large.real == pytest.approx((0.5**2 / 3) ** 0.5)
@@ -59,7 +59,7 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 @pytest.mark.slow
-def test_exact_sums_leave_nothing_out(corpus: Corpus) -> None:
+def test_exact_sums_include_all_rules(corpus: Corpus) -> None:
     batch = read_batch(corpus)
     *_, (_, state, _) = sweeping(batch, corpus, 2, 40)
     total = float(state.averages.total.sum()) / 40 / 4096

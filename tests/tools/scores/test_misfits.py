@@ -7,7 +7,7 @@ from hierogram.samplers.scores.scorer import misfit_odds
 from hierogram.tools.scores.misfits import corrupt, learn, stack_classifiers
 
 
-def test_a_classifier_predicts_what_it_was_taught() -> None:
+def test_a_classifier_predicts_its_training_data() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))
     classifiers = stack_classifiers((learn(kept, replaced), None))

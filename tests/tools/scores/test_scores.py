@@ -124,7 +124,7 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     assert scorer.derivations(rows) == [one.derivation_log_probability for one in sound]
 
 
-def test_what_is_usual_is_that_of_stored_pairs(known: LearnedCounts) -> None:
+def test_the_baseline_is_from_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     scores = [one.score for one in scorer.score_stored(known.examples)]
     assert len(scores) < 200

@@ -89,7 +89,7 @@ def test_other_bodies_are_refused(reading_client: TestClient) -> None:
     assert reading_client.post("/v1/translate?best=0", json={"sentences": []}).status_code == 422
 
 
-def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
+def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> None:
     answer = empty_client.post("/v1/translate", json={"sentences": ["la"]})
     assert (answer.status_code, "nothing learned yet" in answer.json()["detail"]) == (409, True)
 

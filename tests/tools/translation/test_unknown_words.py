@@ -30,7 +30,7 @@ def _stand_in(word: str, oov_similarity: float = 0.7, before: str = "") -> str |
         ("", None),
     ],
 )
-def test_words_of_similar_spelling_are_stand_ins(word: str, known: str | None) -> None:
+def test_words_of_similar_spelling_are_substitutes(word: str, known: str | None) -> None:
     assert _stand_in(word) == known
 
 
@@ -59,7 +59,7 @@ def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
         ("Häuser", "Häuser"),
     ],
 )
-def test_a_german_noun_stands_in_for_one_with_another_ending(word: str, known: str | None) -> None:
+def test_a_german_noun_replaces_one_with_another_ending(word: str, known: str | None) -> None:
     words = ["Häuser", "Martini", "Schritt", "läufer"]
     numbers = {word: number for number, word in enumerate(words)}
     stand_ins = SubstituteFinder(numbers, set(numbers.values()), 0.75, default_casing("de"), {"Martini", "step"})

@@ -1,4 +1,4 @@
-"""Pairs that teach nothing: what is no translation, and the copies of a pair, do not change the links of the others."""
+"""Pairs that are no translations, and copies of a pair, do not change the links of other pairs."""
 
 from pathlib import Path
 from random import Random
@@ -41,10 +41,10 @@ def test_pairs_that_all_lack_a_side_are_not_set_apart() -> None:
     assert roles() == ([], [], [])
 
 
-def test_copies_teach_less_than_linearly() -> None:
+def test_copies_of_a_pair_count_less_than_linearly() -> None:
     pairs = [("a", "x"), ("b", "y"), *[("A", "x")] * 40]
     teaching, _, same_as = roles(*pairs)
-    # The first four, the eighth, sixteenth and thirty-second of 41 copies.
+    # Of 41 copies, the first four, the eighth, sixteenth and thirty-second.
     assert teaching == [0, 1, 2, 3, 4, 8, 16, 32]
     assert {k: 0 for k in range(42) if k not in teaching} == {k: p for k, p in enumerate(same_as) if p != k}
 
@@ -85,7 +85,7 @@ def test_pairs_set_apart_change_no_link_of_the_others_and_are_aligned(corpus: Co
     found = list(align([*source, *(s for s, _ in apart)], [*target, *(t for _, t in apart)], request).lines())
     assert found[:300] == plain
     assert found[-1]
-    # Their places do not matter either.
+    # Their places do not matter.
     mixed = (
         [source[:150], [s for s, _ in apart], source[150:]],
         [target[:150], [t for _, t in apart], target[150:]],
@@ -101,7 +101,7 @@ def test_copies_of_a_pair_have_its_links_and_cost_few_errors(corpus: Corpus) -> 
     many = [*source, *[source[0]] * 3_000], [*target, *[wrong] * 3_000]
     assert error(*many, gold) < error(source, target, gold) + 0.02
     lines = list(align(*many, QUICK).lines())
-    # All but a dozen copies that teach have the links of the first.
+    # All copies except a dozen that are counted have the links of the first.
     assert sum(line == lines[300] for line in lines[300:]) > 2_980
 
 

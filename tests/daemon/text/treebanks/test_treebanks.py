@@ -200,7 +200,7 @@ def test_unknown_words_are_classed_by_their_form(word: str, position: int, expec
     assert word_class(word, position, {"striatal"}) == expected
 
 
-def test_classes_become_coarser_until_none_is_left() -> None:
+def test_classes_become_coarser_up_to_the_coarsest() -> None:
     found: str | None = "UNK-LC-DASH-s"
     chain = []
     while found:

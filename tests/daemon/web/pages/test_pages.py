@@ -170,7 +170,7 @@ def test_a_concordance_is_the_same_with_and_without_the_index(learned: Store, le
     assert later["lines"] == by_index["lines"][1:]
 
 
-def test_the_pages_of_an_empty_store_say_what_to_do(empty_client: TestClient) -> None:
+def test_the_pages_of_an_empty_store_show_the_next_step(empty_client: TestClient) -> None:
     page = empty_client.get("/", headers=HTML).text
     assert "The store is empty" in page
     assert "hierogram --store" in page
@@ -248,7 +248,7 @@ def test_no_number_is_too_large(reading_client: TestClient, number: str) -> None
 
 
 @pytest.mark.parametrize("number", ["9" * 20, "-1", "1.5", "many"])
-def test_a_filter_says_which_numbers_it_accepts(reading_client: TestClient, number: str) -> None:
+def test_a_filter_reports_the_numbers_it_accepts(reading_client: TestClient, number: str) -> None:
     detail = reading_client.get("/search.json", params={"q": "maison", "min_count": number}).json()["detail"]
     assert detail == f"min_count: must be a whole number from 0 to 9,223,372,036,854,775,807, got {number!r}"
 

@@ -122,7 +122,7 @@ def test_a_tokenizing_store_finds_words_in_raw_text(connect: Connect, tmp_path: 
         assert found("l'or") == ("source", [], ["l'or"])
 
 
-def test_a_store_that_has_not_learned_says_so(empty_client: TestClient) -> None:
+def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> None:
     assert "nothing learned yet" in empty_client.get("/translate", params={"q": "la"}).text
 
 
