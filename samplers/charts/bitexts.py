@@ -448,7 +448,10 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the current edge if the mask keeps it; returns False without room. `emits`: target words, word of `ANY`."""
+    """Write the current edge if the mask keeps it; returns False without room.
+
+    `emits` is the number of emitted target words, and the word matched by `ANY`.
+    """
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True

@@ -960,7 +960,10 @@ def _place_tails(seat, i, c, sides, room):
 
 @njit
 def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
-    """Reverse the seats over a source span from i, for live rows `begin` to `last`; `above` is the section's offset."""
+    """Reverse the seats over a source span from i, for live rows `begin` to `last`.
+
+    `above` is the offset of the section's outside sums.
+    """
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)

@@ -111,7 +111,7 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return a state with uniform random edges [CFGŠ14 §5.4.2] and cuts by `start`. Raises `ValueError` if unknown."""
+    """Return a state with uniform random edges [CFGŠ14 §5.4.2] and cuts by `start`. Raises `ValueError`."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))

@@ -48,7 +48,7 @@ def put_number(buffer, position, value):
 
 @njit
 def get_number(buffer, position, end):
-    """Return the varint at `position` and the position after it; (-1, position) if truncated or not shortest."""
+    """Return the varint at `position` and the position after it; or (-1, position) if it is invalid."""
     value = 0
     shift = 0
     while position < end and shift < _MAX_BITS:

@@ -11,7 +11,7 @@ _LINE_FEED = 10
 
 
 class Blobs(NamedTuple):
-    """Column of n byte strings `content[offsets[i] : offsets[i + 1]]`; uint8, int64[n + 1] from 0."""
+    """Column of n byte strings. String i is `content[offsets[i] : offsets[i + 1]]`."""
 
     content: NDArray[np.uint8]
     offsets: NDArray[np.int64]

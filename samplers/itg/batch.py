@@ -212,7 +212,7 @@ def _phrases_of(
     if longest == 1:
         return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
     if max(len(source), len(target)) >= _MAX_NUMBERS:
-        raise AlignmentInputError(f"phrases are extracted from fewer than {_MAX_NUMBERS:,} words per side")
+        raise AlignmentInputError(f"too many words per side to extract phrases: the limit is {_MAX_NUMBERS - 1:,}")
     offsets = source_offset, target_offset
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
     cells = int((np.diff(source_offset) * np.diff(target_offset)).sum())

@@ -269,7 +269,7 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule, an emission from source word i and target word x, to the counts; returns its probability before."""
+    """Add one rule to the counts (an emission at words i and x); returns its probability before."""
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]

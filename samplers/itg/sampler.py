@@ -311,7 +311,7 @@ class ItgKernel:
             if not 0 < shape <= 1:
                 raise AlignmentInputError(f"the shape of slices must be > 0 and <= 1, got {shape}")
         if method == SLICE and shapes[0] != shapes[1]:
-            raise AlignmentInputError("only flat slices can have another shape in long pairs")
+            raise AlignmentInputError("another shape for long pairs requires flat slices")
         n, m, phrase = batch.longest_source, batch.longest_target, batch.phrases.longest
         self.batch = batch
         self.settings = settings

@@ -568,7 +568,7 @@ def _spread_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _emission(chart, i, j, x, y):
-    """Return the weight of the emission of a cell with source words; 0 for none."""
+    """Return the weight of the emission of a cell with source words, or 0."""
     if j - i != 1 or y - x > 1:
         if is_phrase(chart.emissions.size[2], j - i, y - x):
             return phrase_weight(chart.emissions, i, x, j - i, y - x)

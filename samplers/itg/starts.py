@@ -108,7 +108,7 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: word numbers of both sides."""
+    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: lengths of both sides."""
     n, m = ends
     after = above = 0
     first = True

@@ -520,7 +520,10 @@ def score_pairs(
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from `begin`, writing links from `links`. Returns (pair without room or their number, links)."""
+    """Score pairs from index `begin`, and write links from index `links`; returns the next indices.
+
+    The next pair is the first one whose seats lack room, or the number of pairs.
+    """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]

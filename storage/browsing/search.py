@@ -268,7 +268,7 @@ class _Search:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The named labels in order."""
+        """Return the labels that the phrase names, in order."""
         return tuple(self._labels.values())
 
     def words_of(self, phrase: Phrase) -> list[str]:

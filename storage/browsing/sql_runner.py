@@ -113,7 +113,7 @@ class SqlRunner:
         if not statement:
             raise QueryError("empty query: write a SELECT")
         if len(statement) > MAX_QUERY_LENGTH or "\0" in statement:
-            raise QueryError(f"the query must have up to {MAX_QUERY_LENGTH:,} characters and no NUL")
+            raise QueryError(f"query too long or with NUL: the limit is {MAX_QUERY_LENGTH:,} characters")
         child = self._take() or self._child()
         try:
             with closing(child):

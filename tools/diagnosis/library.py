@@ -23,7 +23,7 @@ def diagnose(
 ) -> Diagnosis:
     """Run several chains over the store's pairs, in memory, and return how well they agree.
 
-    Options are those of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
+    Options are the fields of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
     """
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose

@@ -18,7 +18,7 @@ def evidence(
 ) -> Evidence:
     """Return the store's evidence on a sentence: matching rules, similar pairs, dictionary entries.
 
-    Options are those of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
+    Options are the fields of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
     """
     from hierogram.tools.evidence.retrieval import find_evidence
 

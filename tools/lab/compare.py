@@ -91,8 +91,7 @@ def compare(
         left_out = opened.count_pairs([UNALIGNED])
     if left_out:
         print_note(
-            f"{plural(left_out, 'pair')} left out that {'has' if left_out == 1 else 'have'} no alignment yet: "
-            f"`hierogram --store {opened.url} learn` aligns and learns"
+            f"left out {plural(left_out, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
         )
     if as_json:
         print_json(asdict(done))
@@ -128,7 +127,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             aligned = align_pending(learning)
             if aligned.pairs:
                 print_note(
-                    f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}"
+                    f"{plural(aligned.pairs, 'pair')} of the bitext without links: aligned with {DEFAULT_MODEL}"
                 )
             with progress("learn", "pairs") as shown:
                 learning.sample(learning_progress(shown))
@@ -166,4 +165,4 @@ def _print_table(done: "Comparison") -> None:
         f"scope {done.max_scope} or less"
     )
     if grams:
-        print(f"n-grams: those of {plural(done.held_out, 'held-out sentence')} that some source side holds")
+        print(f"n-grams: share of {plural(done.held_out, 'held-out sentence')} covered by source sides")

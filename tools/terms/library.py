@@ -24,7 +24,7 @@ def terms(
 ) -> TermReport:
     """Return phrases with consistent renderings, and up to `departures` exceptions of each term.
 
-    Options are those of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
+    Options are the fields of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
     `InputError`.
     """
     from hierogram.tools.terms.extraction import extract_terms

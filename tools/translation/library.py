@@ -44,7 +44,7 @@ def _paths(files: Files) -> list[str]:
 class Decoder:
     """Decoder with a grammar: an export of any format of rules, a packed grammar, or a store in its current state.
 
-    Options are those of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. Without `lm`, the
+    Options are the fields of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. Without `lm`, the
     language model is built from the target side of a store; `lm="none"` translates without one. Thread-safe. Raises
     `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
     """
@@ -124,7 +124,7 @@ def lm(
     """Estimate a language model from files with one sentence per line, and write it to files.
 
     The suffix of each output determines its format. `tokenize` names the language of the tokenizer, `store` a store
-    whose target tokenizer is used; `tokenized` text is split at spaces. Options are those of `EstimationOptions`:
+    whose target tokenizer is used; `tokenized` text is split at spaces. Options are the fields of `EstimationOptions`:
     `order=5`. Memory is bounded for texts of any size. `advise` receives advice on text that seems badly tokenized.
     Raises `InputError`, `ExportError`, `UsageError`.
     """
@@ -152,7 +152,7 @@ def evaluate(
 ) -> list[MetricScores]:
     """Evaluate files of translations by BLEU, chrF and TER, and test each later file against the first.
 
-    Options are those of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises `InputError`,
+    Options are the fields of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises `InputError`,
     `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate

@@ -40,7 +40,7 @@ def parse(
 ) -> list[ParsedText]:
     """Parse sentences, or a file of them, with a grammar of tree fragments from a store of trees or from a file.
 
-    Spaces separate tokens. Options are those of `ParseRequest`. `progress` is called with the number of parsed
+    Spaces separate tokens. Options are the fields of `ParseRequest`. `progress` is called with the number of parsed
     sentences. A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
     `UsageError`, `WrongKindError`.
     """

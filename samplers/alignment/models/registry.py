@@ -23,7 +23,7 @@ _SMALL = 1000
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_FALL = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_FALL = 0.6
-"""Exponent of the fall of chains times sweeps with the number of pairs beyond `_SMALL`; chains alone use the other."""
+"""Beyond `_SMALL` pairs, chains times sweeps fall with this power of the pairs, chains with `_CHAINS_FALL`."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 

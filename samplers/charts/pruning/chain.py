@@ -34,7 +34,7 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import System
 
 _FIRST = 4
-"""Share of steps, one in this many, that do not estimate the kept share: the first ones may depend on the start."""
+"""Divisor of the number of steps: the first ones do not estimate the kept share, as they may depend on the start."""
 
 
 class Pruned(NamedTuple):

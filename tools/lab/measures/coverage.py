@@ -132,7 +132,8 @@ def main(
     sweeps = [int(age) for age in ages.split(",")]
     found = [list(shown(batch, corpus, seed, sweeps)) for seed in range(1, seeds + 1)]
     truths = [exact(batch, corpus, seed, sweeps[-1]) for seed in range(1, seeds + 1)]
-    typer.echo("| pairs | sweeps | uses shown | true uses from | rules | error told | real | held | rules shown |")
+    columns = "pairs", "sweeps", "uses shown", "true uses from", "rules", "reported error", "real error", "coverage"
+    typer.echo(f"| {' | '.join(columns)} | rules shown |")
     typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for age, of_age in zip(sweeps, zip(*found, strict=True), strict=True):
         share = np.mean([one.share for one in of_age])

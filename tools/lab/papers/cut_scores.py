@@ -57,7 +57,7 @@ def main(
 ) -> None:
     """Score, and print a table."""
     found, seconds = compare(database, pairs, exact, largest)
-    print("score", "pairs", "whole less cut, median", "mean", "95 in 100 below", "largest", sep="\t")
+    print("score", "pairs", "whole minus cut: median", "mean", "95 % quantile", "maximum", sep="\t")
     for name, off in zip(("log-probability", "unseen"), found, strict=True):
         numbers = np.median(off), off.mean(), np.quantile(off, 0.95), off.max()
         print(name, len(off), *(f"{number:.5f}" for number in numbers), sep="\t")

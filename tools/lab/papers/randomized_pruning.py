@@ -334,9 +334,9 @@ def _print_tables(grammar: str, own: Sequence[PrunedPair]) -> None:
     sizes, one, half = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", "one", "half"))
     within = np.array([row.by_budget[-1] for row in own])
     within = np.where(np.isnan(within), one, within)
-    for said, seen in (("one mask", one), ("half the work", half), ("masks within half the work", within)):
-        found, deviation = slope(sizes, seen)
-        print("", f"error of {said} grows for 100 word pairs by", f"{found:.3f} ± {deviation:.3f}", sep="\t")
+    for name, series in (("one mask", one), ("half the work", half), ("masks within half the work", within)):
+        found, deviation = slope(sizes, series)
+        print("", f"increase of the error of {name} per 100 word pairs", f"{found:.3f} ± {deviation:.3f}", sep="\t")
     masks, cut = by_work(own)
     print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
     for share, error in cut:

@@ -300,26 +300,25 @@ def main(
     threads, shared = parts.by_threads, parts.by_workers
     print(
         f"{shared.pairs:,} pairs: {workers} threads {threads.pairs_a_second:,.0f} pairs/s, {workers} workers "
-        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}; sweeps in turn, the "
-        f"median: {parts.ratio:.2f}"
+        f"{shared.pairs_a_second:,.0f} pairs/s, ratio {shared.pairs_a_second / threads.pairs_a_second:.2f}; median "
+        f"ratio of consecutive sweeps {parts.ratio:.2f}"
     )
     print(
-        f"the first sweep {threads.start_seconds:.1f} s and {shared.start_seconds:.1f} s longer; counts brought up to "
-        f"date in {threads.count_seconds:.2f} s and {shared.count_seconds:.2f} s; a round of workers is "
+        f"threads, workers: first sweep {threads.start_seconds:.1f} s, {shared.start_seconds:.1f} s longer; updating "
+        f"counts {threads.count_seconds:.2f} s, {shared.count_seconds:.2f} s; a round of workers is "
         f"{1000 * parts.round_seconds:.1f} ms longer, a worker adds an entry in {1e9 * parts.merge_seconds:.0f} ns"
     )
     by_processor = shared.pairs_a_processor_second, threads.pairs_a_processor_second
     print(
-        f"pairs a second of processor time: threads {by_processor[1]:,.0f}, workers {by_processor[0]:,.0f}: "
+        f"pairs per second of processor time: threads {by_processor[1]:,.0f}, workers {by_processor[0]:,.0f}, ratio "
         f"{by_processor[0] / by_processor[1]:.2f}"
     )
     print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
     print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")
     for when, took in (("first", shared.first), ("later", shared.later)):
         print(
-            f"{when}: opening all pairs {took.open:.1f} s, {took.open_processor:.2f} of this process' processor; "
-            f"committing them {took.commit:.1f} s, {took.commit_processor:.2f} of it; workers wrote for "
-            f"{took.write:.1f} s"
+            f"{when}: opening all pairs {took.open:.1f} s ({took.open_processor:.2f} s of this process' processor), "
+            f"committing {took.commit:.1f} s ({took.commit_processor:.2f} s), writing by workers {took.write:.1f} s"
         )
 
 
