@@ -152,8 +152,8 @@ def evaluate(
 ) -> list[MetricScores]:
     """Evaluate files of translations by BLEU, chrF and TER, and test each later file against the first.
 
-    Options are the fields of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises `InputError`,
-    `UsageError`.
+    Options are the fields of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises
+    `InputError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
