@@ -65,8 +65,9 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         store = Store(engine, schema)
         if settings is not None:
             stored = store.settings()
-            # Ignore the salt: the store changes it when two rules have the same key.
-            if replace(settings, key_salt=stored.key_salt) != stored:
+            # Ignore values that the store sets: the salt, if two rules have the same key, and the orthographies.
+            own = settings.orthographies or stored.orthographies
+            if replace(settings, key_salt=stored.key_salt, orthographies=own) != stored:
                 raise StoreError(
                     f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "
                     "create another store instead"
@@ -100,7 +101,7 @@ class Store(
     """
 
     def settings(self) -> Settings:
-        """Return the settings with which the store was created."""
+        """Return the settings with which the store was created, and its orthographies."""
         with self._reading() as connection:
             return read_settings(connection)
 

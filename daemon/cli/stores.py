@@ -82,8 +82,8 @@ def init(
     with open(url, create=True, **own) as opened:
         print(f"{opened.url}: {'created' if opened.made else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name == "bpe_merges":
-                # The merges are long, and are set by --parts-of.
+            if name in ("bpe_merges", "orthographies"):
+                # These values are long and are learned.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         made = opened.settings()

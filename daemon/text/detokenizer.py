@@ -1,33 +1,27 @@
 """Detokenizer for every script: decides on the space between the tokens of a sentence.
 
 The Unicode line-breaking class of a sign determines whether it attaches to the word before it, to the word after it, or
-to neither: a line cannot begin with a sign that belongs to the word before it. Straight quotation marks are paired by
-position. `SPACED_SIGNS` lists languages with a space before certain signs.
+to neither: a line cannot begin with a sign that belongs to the word before it. Quotation marks are paired, straight
+ones by position. The orthography of a corpus takes precedence.
 """
 
+import unicodedata
 from collections.abc import Sequence
-from enum import Enum
 from functools import cache, lru_cache
+from itertools import pairwise
 
 import regex
 
+from hierogram.daemon.text.orthography import RULES_ALONE, Boundary, Orthography
 from hierogram.daemon.text.tokenizer import SHORT_OF_LETTERS, SPACE, ZERO_WIDTH_SPACE, Apostrophe, Spacing, spacing
 
 NO_BREAK = "\u00a0"
 
-SPACED_SIGNS = {
-    "fr": (";:!?%»", NO_BREAK),
-    "mr": (":", " "),
-    "ne": ("।॥", " "),
-    "pa": ("।॥", " "),
-    "lah": ("۔", " "),
-    "pnb": ("۔", " "),
-    "skr": ("۔", " "),
-}
-"""Signs with a space before them, and the space, by language."""
-
-_PAIRED = {"“": "”", "‘": "’", "«": "»", "‹": "›"}
-_CLOSING = {*_PAIRED.values()}
+_CLOSERS = {
+    "“": "”", "‘": "’", "«": "»", "‹": "›", "„": "“”", "‚": "‘’", "»": "«»", "›": "‹›", "”": "”", "’": "’",
+}  # fmt: skip
+"""Closing quotation marks by opening mark."""
+_OPENERS = frozenset("“‘«‹„‚")
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
 _ELISION = regex.compile(r"\p{L}['’]$", regex.V1)
 _BEGUN_EARLIER, _FAR, _OUT_OF_TURN, _OUT_OF_PLACE, _NOTHING_TO_QUOTE = 0.5, 1.0, 2.0, 2.5, 4.0
@@ -45,19 +39,8 @@ _BEFORE = regex.compile(
 _AFTER = regex.compile(r"[\p{Ps}\p{LB=OP}\p{LB=BB}]", regex.V1)
 _BEFORE_NUMBER = regex.compile(r"[\p{LB=PR}--\\]", regex.V1)
 _INVISIBLE = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}]", regex.V1)
-_BETWEEN_WORDS = frozenset("/_")
-_BETWEEN_NUMBERS = frozenset(":–‒−")
 _NO_WORD_BEFORE = frozenset("&.…‥")
 _DIVIDERS = frozenset("\u1361\u16eb\U0001039f\U000103d0\U00010100")
-
-
-class Neighbor(Enum):
-    """Neighbor that a sign attaches to. `NUMBER`: the next token, if it is a number."""
-
-    NEITHER = 0
-    BEFORE = 1
-    AFTER = 2
-    NUMBER = 3
 
 
 @lru_cache(maxsize=1 << 16)
@@ -72,13 +55,9 @@ def extract_sign(token: str) -> str:
 
 
 @cache
-def find_neighbor(sign: str) -> Neighbor:
-    """Return the neighbor that a sign attaches to, by the sign's first character."""
-    if _AFTER.match(sign):
-        return Neighbor.AFTER
-    if _BEFORE.match(sign):
-        return Neighbor.BEFORE
-    return Neighbor.NUMBER if _BEFORE_NUMBER.match(sign) else Neighbor.NEITHER
+def _attaches_to_left(sign: str) -> bool:
+    """Return whether a sign attaches to the token before it, by the sign's first character."""
+    return _BEFORE.match(sign) is not None and _AFTER.match(sign) is None
 
 
 class Detokenizer:
@@ -87,20 +66,48 @@ class Detokenizer:
     With `zero_width`, a zero-width space separates the words of scripts written without spaces.
     """
 
-    def __init__(self, code: str, apostrophe: Apostrophe = Apostrophe.LETTER, zero_width: bool = True) -> None:
-        self.code = code
+    def __init__(
+        self,
+        apostrophe: Apostrophe = Apostrophe.LETTER,
+        zero_width: bool = True,
+        orthography: Orthography = RULES_ALONE,
+    ) -> None:
         self.apostrophe = apostrophe
         self.between = ZERO_WIDTH_SPACE if zero_width else ""
-        self.spaced, self.space = SPACED_SIGNS.get(code, ("", ""))
+        self.orthography = orthography
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
         """Return the text before each token: a space, a zero-width space, or nothing."""
-        return _Sentence(self, tokens).separators()
+        found = [""] * len(tokens)
+        for k, boundary in self.boundaries(tokens):
+            found[k] = boundary.separator(self.orthography.joins)
+        return found
 
     def join(self, tokens: Sequence[str]) -> str:
         """Join tokens into text."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
-        return "".join(part for piece in pieces for part in piece)
+        return self.orthography.spell("".join(part for piece in pieces for part in piece))
+
+    def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
+        """Return the boundaries between adjacent tokens without a token for a space, each with its second token."""
+        places = [k for k, token in enumerate(tokens) if token and token != SPACE]
+        found = _Sentence(self, [tokens[k] for k in places]).boundaries()
+        return [(k, one) for (before, k), one in zip(pairwise(places), found, strict=False) if k == before + 1]
+
+    def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
+        """Return the boundaries between the tokens of a text, as `boundaries` does, with the text at each."""
+        gaps: list[str] = []
+        at = 0
+        for token in tokens:
+            start = at
+            while token != SPACE and not text.startswith(token, at):
+                if at == len(text) or not (text[at].isspace() or text[at] == ZERO_WIDTH_SPACE):
+                    # The tokenizer has changed the text.
+                    return []
+                at += 1
+            gaps.append(text[start:at])
+            at += len(token) * (token != SPACE)
+        return [(k, boundary, gaps[k]) for k, boundary in self.boundaries(tokens)]
 
 
 def written(token: str) -> str:
@@ -123,44 +130,51 @@ class _Sentence:
         self._single = [k for k, token in enumerate(tokens) if token in ("'", "`")]
         self._closing = self._closing_marks([k for k, token in enumerate(tokens) if token == '"'])
 
-    def separators(self) -> list[str]:
-        """Return the text before each token."""
+    def boundaries(self) -> list[Boundary]:
+        """Return the boundaries between tokens."""
         for k in range(len(self._tokens)):
             self._bind(k)
-        return [self._separator(k) for k in range(len(self._tokens))]
+        return [
+            Boundary(
+                (self._kind(k - 2, -1), self._kind(k - 1, -1), self._kind(k, 0), self._kind(k + 1, 0)),
+                self._left[k],
+                self._right[k - 1],
+                self._space(k),
+            )
+            for k in range(1, len(self._tokens))
+        ]
 
-    def _separator(self, k: int) -> str:
-        if k == 0:
+    def _kind(self, k: int, edge: int) -> str:
+        """Return the kind of a token: a sign, or the class of its first or last character, and its attachments."""
+        token = self._at(k)
+        if not token:
             return ""
+        kind = self._sign(k)[:2] or _find_class(token[edge])
+        return kind + "<" * self._left[k] + ">" * self._right[k]
+
+    def _space(self, k: int) -> str:
+        """Return the text between two tokens that do not attach to each other."""
         before, token = self._tokens[k - 1], self._tokens[k]
-        if SPACE in (before, token) or not before or not token:
-            return ""
         last, first = before[-1], token[0]
         if last >= "\u0e00" or first >= "\u0e00":
             sides = {spacing(last), spacing(first)}
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
-                return self._between_words(last, first)
+                # Scripts that mark syllables need no separator.
+                return self._language.between if _takes_zero_width(last) and _takes_zero_width(first) else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""
-        if self._left[k] or self._right[k - 1]:
-            language = self._language
-            inside = self._left[k] and self._right[k]
-            spaced = (token[0] in language.spaced and not inside) or (before == "«" and "»" in language.spaced)
-            return language.space if spaced else ""
         return " "
-
-    def _between_words(self, last: str, first: str) -> str:
-        """Return the text between two words of a script without spaces.
-
-        Scripts that mark syllables need no separator.
-        """
-        return self._language.between if _takes_zero_width(last) and _takes_zero_width(first) else ""
 
     def _at(self, k: int) -> str:
         return self._tokens[k] if 0 <= k < len(self._tokens) else ""
 
+    def _sign(self, k: int) -> str:
+        """Return a token if it is a sign, without invisible characters, else an empty string."""
+        sign = extract_sign(self._tokens[k])
+        return "" if sign[:1] in self._language.orthography.letters else sign
+
     def _bind(self, k: int) -> None:
-        token, left, right = extract_sign(self._tokens[k]), self._left, self._right
+        token, left, right = self._sign(k), self._left, self._right
         before, after = self._at(k - 1), self._at(k + 1)
         apostrophe = self._language.apostrophe
         if not token:
@@ -169,56 +183,39 @@ class _Sentence:
                 left[k] = before[-1:].isalnum() and token[1:].lower() not in SHORT_OF_LETTERS
             elif apostrophe is Apostrophe.ENDS_WORD and _ELISION.search(token):
                 right[k] = after[:1].isalnum()
-        elif token in _PAIRED and not (token == "“" and "„" in self._open):
-            if token == "«" and self._open[-1:] == ["»"]:
-                # German uses these marks in reverse order.
-                self._open.pop()
-                left[k] = True
-            else:
-                self._open.append(token)
-                right[k] = True
-        elif token in _CLOSING or token == "“":
-            self._close(k, token)
-        elif token in ("„", "‚"):
-            self._open.append(token)
-            right[k] = True
+        elif token in _CLOSERS:
+            self._quote(k, token)
         elif token == '"':
             self._toggle(k)
         elif token in ("'", "`"):
             self._apostrophe(k)
-        elif token == "--" or self._joins(token, before[-1:], after[:1]):
-            left[k] = right[k] = True
-        elif token == "—" and self._language.code not in ("fr", "es"):
+        elif token == "—":
             left[k] = right[k] = before[-1:].isalnum() or before[-1:] in '”’"'
+        elif (
+            token == "--"
+            or (token in "/_" and before[-1:].isalnum() and after[:1].isalnum())
+            or (token in ":–‒−" and before[-1:].isdigit() and after[:1].isdigit())
+        ):
+            left[k] = right[k] = True
         elif token == "#":
             right[k] = after[:1].isalnum()
         else:
-            neighbor = find_neighbor(token[:1])
-            left[k] = neighbor is Neighbor.BEFORE and k > 0
+            left[k] = k > 0 and _attaches_to_left(token[0])
             # The number before a currency may already belong to another one: 5 € 6 €.
-            number = neighbor is Neighbor.NUMBER and after[:1].isdigit() and not before[-1:].isdigit()
-            right[k] = neighbor is Neighbor.AFTER or number or (k == 0 and token[0] in _NO_WORD_BEFORE)
+            number = after[:1].isdigit() and not before[-1:].isdigit() and _BEFORE_NUMBER.match(token)
+            right[k] = bool(_AFTER.match(token) or (number and not left[k]) or (k == 0 and token[0] in _NO_WORD_BEFORE))
 
-    @staticmethod
-    def _joins(sign: str, before: str, after: str) -> bool:
-        """Return whether a sign joins the words on both sides, given the adjacent characters."""
-        if sign in _BETWEEN_NUMBERS:
-            return before.isdigit() and after.isdigit()
-        return sign in _BETWEEN_WORDS and before.isalnum() and after.isalnum()
-
-    def _close(self, k: int, token: str) -> None:
-        """Attach a closing mark to the left. A mark without an opening partner opens a quotation if it can."""
+    def _quote(self, k: int, token: str) -> None:
+        """Attach a quotation mark: it closes the quotation that it can close, else opens one if it can."""
         for place in range(len(self._open) - 1, -1, -1):
-            opened = self._open[place]
-            if _PAIRED.get(opened) == token or (opened == "„" and token in "“”") or (opened == "‚" and token in "‘’"):
+            if token in _CLOSERS.get(self._open[place], ""):
                 del self._open[place:]
                 self._left[k] = True
                 return
-            if opened == token:
-                del self._open[place:]
-                self._left[k] = True
-                return
-        if token in "»”" and k + 1 < len(self._tokens) and (k == 0 or self._language.code in ("de", "sv", "fi", "da")):
+        pair = [mark for mark in self._tokens if mark == token or mark in _CLOSERS[token]]
+        # Languages such as German and Swedish begin quotations with » and ”.
+        begins = k + 1 < len(self._tokens) and (k == 0 or (len(pair) % 2 == 0 and pair[0] == token))
+        if token in _OPENERS or (begins and not {"“", "‘"}.intersection(self._tokens)):
             self._open.append(token)
             self._right[k] = True
         else:
@@ -261,7 +258,7 @@ class _Sentence:
         closes = _FAR if early else 0.0
         if not after:
             opens += _NOTHING_TO_QUOTE
-        elif find_neighbor(after[0]) is Neighbor.BEFORE:
+        elif _attaches_to_left(after[0]):
             opens += _OUT_OF_PLACE
         if not before:
             closes += _NOTHING_TO_QUOTE
@@ -287,6 +284,19 @@ class _Sentence:
             inside = before[-1:].isalpha() and after[:1].isalpha()
             self._left[k] = inside or (k > 0 and (before[-1:].isalnum() or before[-1:] in ".!?" or not after))
             self._right[k] = inside or not self._left[k]
+
+
+@cache
+def _find_class(letter: str) -> str:
+    """Return the class of the first or last character of a word: a letter, a digit, or the character itself."""
+    if letter.isdigit():
+        return "0"
+    used = spacing(letter)
+    if used is not Spacing.WORDS:
+        return "P" if used is Spacing.PHRASES else "N"
+    if letter.isalpha() or unicodedata.category(letter).startswith("M"):
+        return "A" if letter.isupper() else "a"
+    return letter
 
 
 @cache

@@ -118,7 +118,9 @@ class IngestBatch:
             assert receipt is not None
             return receipt(added.totals, in_runs([*rejected, *added.rejected]))
 
-        added = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, write if receipt else None)
+        added = self._store.add_pairs(
+            self.report.batch, chunk.pairs, rejected, write if receipt else None, chunk.orthographies
+        )
         turned_down = in_runs([*rejected, *added.rejected])
         if turned_down:
             self._last_rejected = turned_down[-1]

@@ -7,6 +7,7 @@ in a script written without spaces.
 
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -14,8 +15,20 @@ from typing import NamedTuple
 import regex
 
 from hierogram.daemon.exceptions import UsageError, install_extra
-from hierogram.daemon.text.detokenizer import Detokenizer
-from hierogram.daemon.text.tokenizer import Apostrophe, Tokenizer, WordFinder
+from hierogram.daemon.text.detokenizer import NO_BREAK, Detokenizer
+from hierogram.daemon.text.orthography import (
+    MAX_LINES,
+    SOFT_HYPHEN,
+    Boundary,
+    Orthography,
+    is_enough,
+    learn_joins,
+    learn_letters,
+    learn_spaces,
+    learn_spellings,
+    read_orthography,
+)
+from hierogram.daemon.text.tokenizer import SPACE, Apostrophe, Tokenizer, WordFinder
 
 GENERAL = "und"
 """Code of an unknown language."""
@@ -44,23 +57,39 @@ class Language:
         before_numbers: Sequence[str] = (),
         segmenter: WordFinder | None = None,
         script: str = r"\p{Any}",
+        orthography: Orthography | None = None,
     ) -> None:
-        """Create the rules of a language.
+        """Create the rules of a language, with the orthography of a corpus.
 
         `segmenter` finds words in text that matches the pattern `script`. The other parameters are those of
         `Tokenizer`.
         """
-        self.code = code
         self.spaced = code not in _WITHOUT_ANY_SPACES
         self.segmented = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
-        self.apostrophe = apostrophe = _APOSTROPHES.get(code, Apostrophe.LETTER)
-        tokenizer = Tokenizer(apostrophe, abbreviations, before_numbers, segmenter, script)
+        self.apostrophe = _APOSTROPHES.get(code, Apostrophe.LETTER)
+        self.orthography = orthography or Orthography(joins=_JOINS.get(code, {}))
+        self._tokenizer = Tokenizer(
+            self.apostrophe, abbreviations, before_numbers, segmenter, script, self.orthography.letters
+        )
         # Zero-width spaces are not needed if a package can segment the text again.
-        detokenizer = Detokenizer(code, apostrophe, zero_width=segmenter is None)
-        self.tokens = tokenizer.tokens
-        self.separators = detokenizer.separators
-        self.join = detokenizer.join
+        self._detokenizer = Detokenizer(self.apostrophe, segmenter is None, self.orthography)
+        self.separators = self._detokenizer.separators
+        self.join = self._detokenizer.join
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the tokens of a sentence."""
+        tokens = self._tokenizer.tokens(text)
+        if self.orthography.spaces:
+            for k, boundary, gap in reversed(self._detokenizer.observe(text, tokens)):
+                if gap.isspace() and not boundary.sides.isdisjoint(self.orthography.spaces):
+                    tokens.insert(k, SPACE)
+        return tokens
+
+    def observe(self, text: str) -> list[tuple[Boundary, str]]:
+        """Return the boundaries between the tokens of a sentence, with the text at each."""
+        found = self._detokenizer.observe(text, self._tokenizer.tokens(text))
+        return [(boundary, gap) for _, boundary, gap in found]
 
     def sentences(self, text: str) -> list[Spot]:
         """Return the spans of the sentences of a line, without surrounding spaces."""
@@ -102,6 +131,12 @@ _APOSTROPHES = {
     "ga": Apostrophe.ENDS_WORD,
     "it": Apostrophe.ENDS_WORD,
 }
+_DASHES = {" —<>": " ", "—<> ": " "}
+_JOINS = {
+    "es": _DASHES,
+    "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
+}
+"""Joins of languages whose text is not learned, as in `Orthography.joins`."""
 _WITHOUT_ANY_SPACES = frozenset(
     {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
 )
@@ -197,13 +232,17 @@ _PACKAGES = {
 
 
 @cache
-def find_language(code: str) -> Language:
-    """Return the rules of a language. Raises `UsageError` if a required package is not installed."""
+def find_language(code: str, learned: str = "") -> Language:
+    """Return the rules of a language, with the orthography of a corpus in JSON.
+
+    Raises `UsageError` if a required package is not installed.
+    """
     base = re.split("[-_]", code.lower())[0]
+    orthography = read_orthography(learned) if learned else None
     if base in _PACKAGES:
         package = _PACKAGES[base]
         try:
-            return Language(base, segmenter=package.load(), script=package.script)
+            return Language(base, segmenter=package.load(), script=package.script, orthography=orthography)
         except (ImportError, RuntimeError) as error:
             # fugashi raises RuntimeError if its dictionary is missing.
             if not package.optional:
@@ -220,7 +259,26 @@ def find_language(code: str) -> Language:
     for line in listed:
         word, _, note = line.partition(" ")
         abbreviations["#NUMERIC_ONLY#" in note].append(word)
-    return Language(base, abbreviations[False], abbreviations[True])
+    return Language(base, abbreviations[False], abbreviations[True], orthography=orthography)
+
+
+def learn_orthography(code: str, lines: Sequence[str]) -> str:
+    """Return the orthography of a corpus in JSON, learned from its first lines; empty if they are too few.
+
+    Raises `UsageError` if a required package is not installed.
+    """
+    lines = [line.replace(SOFT_HYPHEN, "").strip() for line in lines[:MAX_LINES]]
+    if not is_enough(lines):
+        return ""
+    decomposed, spellings = learn_spellings(lines)
+    texts = [unicodedata.normalize("NFC", line) for line in lines]
+    rules = find_language(code)
+    prior = rules.orthography.joins
+    letters = learn_letters(texts, "" if rules.apostrophe is Apostrophe.LETTER else "'’")
+    rules = find_language(code, Orthography(letters, prior).as_text())
+    observed = [rules.observe(text) for text in texts]
+    joins = learn_joins([one for line in observed for one in line], prior)
+    return Orthography(letters, joins, learn_spaces(observed, joins), decomposed, spellings).as_text()
 
 
 def missing_segmenter_note(code: str) -> str | None:

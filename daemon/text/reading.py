@@ -5,7 +5,7 @@ An untrusted file can therefore be read in a child process (`read_in_sandbox`), 
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
@@ -252,12 +252,14 @@ class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
     `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk.
+    `orthographies` are those of the input if the store did not have any.
     """
 
     pairs: NewPairs
     rejected: list[RejectedLine]
     bytes_read: int = 0
     notes: tuple[Note, ...] = ()
+    orthographies: tuple[str, ...] = ()
 
 
 class InputValidator:
@@ -278,6 +280,8 @@ class InputValidator:
         self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
         # Words from another store are already split, and their links count them.
         self._positions = None if options.words else LinkPositions()
+        self._learns = settings.tokenize and not settings.orthographies
+        self._orthographies: tuple[str, ...] = ()
         self.languages = self._pipeline.languages
 
     def read(self, given: Iterable[LineColumns]) -> ValidatedChunk:
@@ -287,6 +291,9 @@ class InputValidator:
         rejected: list[RejectedLine] = []
         if self._positions is not None:
             self._positions.inspect(chunks)
+        if self._learns and not self._orthographies:
+            self._orthographies = self._pipeline.learn_orthographies(chunks)
+            self._pipeline = replace(self._pipeline, orthographies=self._orthographies)
         for fields in chunks:
             self._notes.inspect(fields)
             if self._positions is not None:
@@ -297,7 +304,9 @@ class InputValidator:
         notes = self._notes.found()
         if self._positions is not None and (note := self._positions.note()) is not None:
             notes.append(note)
-        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes))
+        return ValidatedChunk(
+            join_pairs(pairs), in_runs(rejected), notes=tuple(notes), orthographies=self._orthographies
+        )
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Validate an open input."""

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.languages import GENERAL, Language, Spot, find_language, missing_segmenter_note
+from hierogram.daemon.text.languages import (
+    GENERAL,
+    Language,
+    Spot,
+    find_language,
+    learn_orthography,
+    missing_segmenter_note,
+)
+from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
 from hierogram.daemon.text.segments import join_parts, make_segmenter, spread_links
 from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE, has_long_words
@@ -45,9 +53,6 @@ LOOKS_UNSPACED = (
 IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """Names in HTTP responses of the settings that tokenize text, and that leave it unchanged."""
 
-SOFT_HYPHEN = "\u00ad"
-"""Invisible hyphenation point. Tokens omit it."""
-
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 """Line end with a full stop, exclamation or question mark attached to the last word."""
@@ -73,16 +78,18 @@ class TextSide:
     It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. `words` and `tokens`
     convert text to tokens, `separators` and `join_parts` convert tokens to text. With `merges`, the tokens are parts of
     words, see `segments`. If `merges` is empty, words are whole in a store that has parts on its other side.
+    `orthography` is that of the store's text, as JSON.
     """
 
     language: str | None = None
     lower: bool = False
     merges: str | None = None
+    orthography: str = ""
 
     @property
     def rules(self) -> Language:
         """Rules of the language, or general rules."""
-        return find_language(self.language or GENERAL)
+        return find_language(self.language or GENERAL, self.orthography)
 
     @property
     def changes(self) -> bool:
@@ -204,23 +211,32 @@ class TextPipeline:
     """Text pipeline of two sides.
 
     `languages` are the source and target language, None if they are unknown. `rules` are the languages whose rules
-    tokenize text, None if text is tokens already.
+    tokenize text, None if text is tokens already. `orthographies` are those of the store's text, () if unknown.
     """
 
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
     merges: tuple[str, ...] = ()
+    orthographies: tuple[str, ...] = ()
 
     @property
     def source(self) -> TextSide:
         """Pipeline of source sentences."""
-        return TextSide(self.rules[0] if self.rules else None, self.lower, self.merges[0] if self.merges else None)
+        return self._side(0)
 
     @property
     def target(self) -> TextSide:
         """Pipeline of target sentences."""
-        return TextSide(self.rules[1] if self.rules else None, self.lower, self.merges[1] if self.merges else None)
+        return self._side(1)
+
+    def _side(self, k: int) -> TextSide:
+        return TextSide(
+            self.rules[k] if self.rules else None,
+            self.lower,
+            self.merges[k] if self.merges else None,
+            self.orthographies[k] if self.rules and self.orthographies else "",
+        )
 
     def of_words(self) -> "TextPipeline":
         """Return the pipeline for space-separated words, which only splits them into parts."""
@@ -256,6 +272,18 @@ class TextPipeline:
         linked = [k for k, own in enumerate(bare) if not own]
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
+    def learn_orthographies(self, chunks: Sequence[LineColumns]) -> tuple[str, ...]:
+        """Return the orthographies of source and target text: empty if lines with links or too few lines are given."""
+        if self.rules is None:
+            return "", ""
+        lines: tuple[list[str], list[str]] = [], []
+        for fields in chunks:
+            for k, alignment in enumerate(fields.alignments):
+                if alignment is None and k not in fields.known:
+                    for side, given in zip(lines, (fields.sources, fields.targets), strict=True):
+                        side.append(given[k].decode(errors="replace"))
+        return tuple(map(learn_orthography, self.rules, lines))
+
     def as_plain(self) -> dict[str, object]:
         """Return the store settings of this pipeline as JSON values."""
         languages = self.rules or self.languages or ()
@@ -264,6 +292,7 @@ class TextPipeline:
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
             "bpe_merges": list(self.merges),
+            "orthographies": list(self.orthographies),
         }
 
     def running(self) -> "TextPipeline":
@@ -284,7 +313,7 @@ def make_pipeline(
     a language is not installed.
     """
     if isinstance(settings, Settings):
-        settings = {name: getattr(settings, name) for name in ("languages", "tokenize", "case", "bpe_merges")}
+        settings = {name: getattr(settings, name) for name in _SETTINGS}
     known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
@@ -297,7 +326,11 @@ def make_pipeline(
     for language in rules or ():
         find_language(language)
     merges = tuple(map(str, settings.get("bpe_merges") or ()))
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, merges)
+    orthographies = tuple(map(str, settings.get("orthographies") or ()))
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies)
+
+
+_SETTINGS = ("languages", "tokenize", "case", "bpe_merges", "orthographies")
 
 
 def make_side(language: str) -> TextSide:

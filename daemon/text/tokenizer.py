@@ -36,9 +36,7 @@ SYLLABLE_ENDS = "\u0f0b\u0f0c"
 _EXTEND = r"\p{M}\p{WB=Extend}\p{WB=Format}\u200c\u200d"
 # Abbreviation signs of Indic scripts, and Burmese signs that are words.
 _LETTER_SIGN = r"\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
-_LETTER = rf"[\p{{L}}\p{{N}}\p{{WB=ALetter}}{_LETTER_SIGN}{_EXTEND}]"
 _UNSPACED_LETTER = rf"[[{_SPACELESS}{_PHRASED}]&&[\p{{L}}\p{{Nl}}{_LETTER_SIGN}]]"
-_SPACED_LETTER = rf"[{_LETTER}--{_UNSPACED_LETTER}--[\u200b{SYLLABLE_ENDS}]]"
 _HYPHEN = r"[\-\u2010\u2011\u058a\u05be\u1400\u1806\u2e40]"
 _APOSTROPHE = r"['\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4]"
 _BETWEEN_LETTERS = r"[[\p{S}\p{Po}\p{Pc}]--\p{Terminal_Punctuation}--[\"/\\<>\u2025\u2026\u055d]]"
@@ -54,26 +52,6 @@ _INNER = "|".join(
     )
 )
 _WORD_DIVIDER = r"[\u1361\u16eb\U0001039f\U000103d0\U00010100](?=\p{L})"
-_TOKEN = regex.compile(
-    "|".join(
-        (
-            # Feet and inches.
-            r"\p{N}+['\u2019\u2032]\p{N}+[\"\u201d\u2033]",
-            # Abbreviation with a full stop after each of its parts.
-            rf"(?<!{_LETTER}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{_LETTER})",
-            rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
-            # At the beginning of a word, after a space or an opening sign: a hyphen, a minus sign, an apostrophe, the
-            # exclamation mark for a click, and the full stop of .txt and .5.
-            rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={_LETTER})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
-            rf"{_SPACED_LETTER}+(?:(?:{_INNER}){_SPACED_LETTER}+)*"
-            rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
-            r"\u00b0[CFcf](?!\p{L})",
-            rf"(?<sign>[[\p{{S}}\p{{Po}}\p{{Pd}}\p{{Pc}}]--[!?,;:\"'%&@]])(?P=sign)+[{_EXTEND}]*",
-            rf"''[{_EXTEND}]*|(?!\u200b)\X(?:\u200b(?=$|[{_SPACELESS}{_PHRASED}]))?",
-        )
-    ),
-    regex.V1,
-)
 _ZERO_WIDTH_BESIDE_SPACED = regex.compile(
     rf"(?<![{_SPACELESS}{_PHRASED}])\u200b|\u200b(?!$|[{_SPACELESS}{_PHRASED}])", regex.V1
 )
@@ -92,6 +70,34 @@ _OPENING = {"'": "'\u2019", "\u2018": "\u2019", "\u2019": "\u2019", "`": "'", "\
 """Closing quotation marks that look like an apostrophe, by opening mark."""
 _APOSTROPHES = frozenset("'\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4")
 _CLOSERS = frozenset("\"'»”’)]}›」』”）】")
+
+
+@lru_cache
+def _token_pattern(letters: str) -> "regex.Pattern[str]":
+    """Return the pattern of a token, given the signs that are letters."""
+    extra = "".join(f"\\{sign}" for sign in letters)
+    letter = rf"[\p{{L}}\p{{N}}\p{{WB=ALetter}}{_LETTER_SIGN}{_EXTEND}{extra}]"
+    spaced = rf"[{letter}--{_UNSPACED_LETTER}--[\u200b{SYLLABLE_ENDS}]]"
+    return regex.compile(
+        "|".join(
+            (
+                # Feet and inches.
+                r"\p{N}+['\u2019\u2032]\p{N}+[\"\u201d\u2033]",
+                # Abbreviation with a full stop after each of its parts.
+                rf"(?<!{letter}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{letter})",
+                rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
+                # At the beginning of a word, after a space or an opening sign: a hyphen, a minus sign, an apostrophe,
+                # the exclamation mark for a click, and the full stop of .txt and .5.
+                rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={letter})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
+                rf"{spaced}+(?:(?:{_INNER}){spaced}+)*"
+                rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
+                r"\u00b0[CFcf](?!\p{L})",
+                rf"(?<sign>[[\p{{S}}\p{{Po}}\p{{Pd}}\p{{Pc}}]--[!?,;:\"'%&@]])(?P=sign)+[{_EXTEND}]*",
+                rf"''[{_EXTEND}]*|(?!\u200b)\X(?:\u200b(?=$|[{_SPACELESS}{_PHRASED}]))?",
+            )
+        ),
+        regex.V1,
+    )
 
 
 class Spacing(Enum):
@@ -154,11 +160,15 @@ class Tokenizer:
         before_numbers: Iterable[str] = (),
         segmenter: WordFinder | None = None,
         segmented: str = r"\p{Any}",
+        letters: str = "",
     ) -> None:
         """Words in `abbreviations` keep their full stop, words in `before_numbers` only before a number.
 
-        `segmenter` splits text of a script without spaces if the text's first character matches `segmented`.
+        `segmenter` splits text of a script without spaces if the text's first character matches `segmented`. `letters`
+        are signs that are letters.
         """
+        self._letters = frozenset(letters)
+        self._pattern = _token_pattern(letters)
         self._apostrophe = apostrophe
         self._abbreviations = frozenset(abbreviations)
         self._before_numbers = frozenset(before_numbers)
@@ -206,7 +216,7 @@ class Tokenizer:
             chunk = _ZERO_WIDTH_BESIDE_SPACED.sub("", chunk)
         tokens: list[str] = []
         quotes: list[int] = []
-        for match in _TOKEN.finditer(chunk):
+        for match in self._pattern.finditer(chunk):
             token = match.group()
             if token[0] in _APOSTROPHES:
                 quotes.append(len(tokens))
@@ -272,7 +282,7 @@ class Tokenizer:
                 start = waiting[place][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
                 sure = alone or len(tokens[start]) == 1 or ends
-                if sure or within[token[-1]] < _LETTERS:
+                if sure or (within[token[-1]] < _LETTERS and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
                     del waiting[place:]

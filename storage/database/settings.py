@@ -1,14 +1,14 @@
-"""Settings of a store, written once when it is created."""
+"""Settings of a store, written once when it is created, and its orthographies, written with its first text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from hierogram.samplers.grammar.kinds import Notation, find_notation
-from hierogram.storage.exceptions import StoreError
+from hierogram.storage.exceptions import RequestConflictError, StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.schema.tables import settings as table
 
@@ -39,7 +39,26 @@ _JSON = {
 """JSON types of values, and their names."""
 
 
-def _value(stored: Mapping[str, str], name: str, kind: Any) -> Any:
+_LATER = {"orthographies": '["", ""]'}
+"""Values of rows that older stores lack."""
+
+
+def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> None:
+    """Write the orthographies of a store unless it has them.
+
+    Raises `RequestConflictError` if it has others: another input has set them after this one was tokenized.
+    """
+    kept = read_settings(connection).orthographies
+    if not kept:
+        connection.execute(
+            update(table).where(table.c.name == "orthographies").values(value=json.dumps([*orthographies]))
+        )
+    elif kept != tuple(orthographies):
+        raise RequestConflictError("another input has set the orthography of the store: ingest this input again")
+
+
+def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
+    stored = _LATER | stored
     if name not in stored:
         raise StoreError(f"table settings: {name} is missing")
     try:

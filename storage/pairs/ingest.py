@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
-from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.settings import keep_orthographies, read_notation
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestConflictError, StoreError
@@ -100,15 +100,20 @@ class Ingest(StoreAccess):
         new_pairs: NewPairs,
         rejected: Sequence[RejectedLine] = (),
         receipt: Callable[[AddedPairs], Receipt] | None = None,
+        orthographies: Sequence[str] = (),
     ) -> AddedPairs:
         """Store new pairs and rejected lines, atomically.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
-        which is recorded in the same transaction. Raises `StoreError` if the batch is not open, and
-        `RequestConflictError` if another process has recorded the request.
+        which is recorded in the same transaction. `orthographies` are
+        those by which the pairs were tokenized, if the store did not have any. Raises `StoreError` if the batch is not
+        open, and
+        `RequestConflictError` if another process has recorded the request or set other orthographies.
         """
         with self._writing() as transaction:
+            if orthographies:
+                keep_orthographies(transaction.connection, orthographies)
             batch = _open_batch(transaction.connection, batch_id)
             renew_batch(transaction.connection, batch_id)
             corpus_id, corpus, origin = batch

@@ -52,7 +52,9 @@ class Settings:
 
     `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
     tokenized by the rules of these languages. `bpe_merges` are the byte pair encoding merges of source and target, ()
-    if words are not segmented.
+    if words are not segmented. `orthographies` are the orthographies of source and target as JSON, see
+    `hierogram.daemon.text.orthography`: () until the first text is tokenized, which sets them for good. A side with too
+    little text has an empty one.
     """
 
     model: Annotated[str, Option("Rule model", values={PITMAN_YOR: "one process per rule length", DIRICHLET: ""})] = (
@@ -103,3 +105,4 @@ class Settings:
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
     bpe_merges: tuple[str, ...] = ()
+    orthographies: tuple[str, ...] = ()

@@ -7,7 +7,8 @@
 For `doors` the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces, which sacremoses turns
 into raw text. One store tokenizes the raw text, another one gets the same text tokenized in advance. Tokens are
 compared with tokens, text with text (sacreBLEU's 13a). `joined` tokenizes the lines of files and detokenizes them;
-the suffix of a file is its language. For a folder of texts it prints a table by script.
+the suffix of a file is its language. For a folder of texts it prints a table by script. The even lines are also
+restored by the orthography that is learned from the odd lines.
 """
 
 import csv
@@ -27,9 +28,9 @@ import regex
 import typer
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.detokenizer import NO_BREAK
-from hierogram.daemon.text.languages import find_language
+from hierogram.daemon.text.languages import find_language, learn_orthography
 from hierogram.daemon.text.lines import write_lines
+from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.texts import looks_tokenized
 from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import serving
@@ -87,36 +88,43 @@ def _served(folder: Path) -> None:
 class RoundTrip(NamedTuple):
     """Text of one language: its lines, the lines unchanged by a round trip, and words that were split.
 
-    A word is split if a token begins or ends at a mark, a joiner or a letter-like sign inside it.
+    `same` is the percentage of lines unchanged by the rules alone, apart from no-break spaces and Unicode forms;
+    `learned` that of even lines restored exactly after learning from odd lines. A word is split if a token begins or
+    ends at a mark, a joiner or a letter-like sign inside it.
     """
 
     name: str
     script: str
     lines: int
-    same: int
+    same: float
+    learned: float
     torn: int
-
-    @property
-    def share(self) -> float:
-        """Return the percentage of unchanged lines."""
-        return 100 * self.same / max(1, self.lines)
 
 
 def round_trip(path: Path, language: str) -> RoundTrip:
     """Tokenize the lines of a file and detokenize them; lines of tokens are detokenized first."""
     rules = find_language(language)
-    lines = [line.rpartition("\t")[2].split() for line in path.read_text().splitlines()]
-    tokens = looks_tokenized(True, [" ".join(words) for words in lines])
-    texts = [rules.join(words) if tokens else unicodedata.normalize("NFC", " ".join(words)) for words in lines]
-    same = torn = 0
-    scripts: Counter[str] = Counter()
-    for text in texts:
-        divided = rules.tokens(text)
-        same += rules.join(divided).replace(NO_BREAK, " ") == text.replace(NO_BREAK, " ")
-        torn += _torn(text, divided, rules.apostrophe is Apostrophe.LETTER)
-        scripts.update(unicodedata.name(letter, "?").split()[0].capitalize() for letter in text if letter.isalpha())
+    lines = [line.rpartition("\t")[2] for line in path.read_text().splitlines()]
+    if looks_tokenized(True, lines):
+        lines = [rules.join(line.split()) for line in lines]
+    lines = [" ".join(filter(None, line.replace(SOFT_HYPHEN, "").split(" "))) for line in lines]
+    fitted = find_language(language, learn_orthography(language, lines[::2]))
+    texts = [unicodedata.normalize("NFC", line) for line in lines]
+    same = [_as_spaces(rules.join(rules.tokens(text))) == _as_spaces(text) for text in texts]
+    tokens = [fitted.tokens(text) for text in texts]
+    learned = [fitted.join(own) == line for own, line in zip(tokens[1::2], lines[1::2], strict=True)]
+    torn = sum(_torn(text, own, rules.apostrophe is Apostrophe.LETTER) for text, own in zip(texts, tokens, strict=True))
+    scripts = Counter(unicodedata.name(one, "?").split()[0].capitalize() for one in "".join(texts) if one.isalpha())
     [(script, _)] = scripts.most_common(1) or [("?", 0)]
-    return RoundTrip(path.stem, script, len(texts), same, torn)
+    return RoundTrip(path.stem, script, len(texts), _percentage(same), _percentage(learned), torn)
+
+
+def _as_spaces(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _percentage(unchanged: Sequence[bool]) -> float:
+    return 100 * sum(unchanged) / max(1, len(unchanged))
 
 
 _INSIDE = regex.compile(
@@ -153,12 +161,15 @@ def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
     for one in found:
         scripts.setdefault(one.script, []).append(one)
     everything = [one for some in scripts.values() for one in some]
-    yield "| script | languages | lines | same, mean | lowest | torn |"
-    yield "|---|---|---|---|---|---|"
+    yield "| script | languages | lines | rules, mean | lowest | learned, mean | lowest | torn |"
+    yield "|---|---|---|---|---|---|---|---|"
     for script, some in [*sorted(scripts.items()), ("all", everything)]:
         lines, torn = sum(one.lines for one in some), sum(one.torn for one in some)
-        mean, lowest = statistics.mean(one.share for one in some), min(some, key=lambda one: one.share)
-        yield (f"| {script} | {len(some)} | {lines:,} | {mean:.1f} % | {lowest.share:.1f} % ({lowest.name}) | {torn} |")
+        columns = [script, str(len(some)), f"{lines:,}"]
+        for share in (lambda one: one.same, lambda one: one.learned):
+            lowest = min(some, key=share)
+            columns += [f"{statistics.mean(map(share, some)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
+        yield f"| {' | '.join((*columns, str(torn)))} |"
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
@@ -180,7 +191,7 @@ def joined(
             print("\n".join(by_script(_round_trips(languages_in(path)))))
         else:
             found = round_trip(path, path.suffix[1:])
-            print(f"{path.name:12} {found.share:6.2f} % of {found.lines:,} lines")
+            print(f"{path.name:12} {found.same:6.2f} %, learned {found.learned:6.2f} % of {found.lines:,} lines")
 
 
 @app.command()

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.languages import Spot
+from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
-from hierogram.daemon.text.texts import SOFT_HYPHEN, TextWord
+from hierogram.daemon.text.texts import TextWord
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
