@@ -89,10 +89,10 @@ class Detokenizer:
         return self.orthography.spell("".join(part for piece in pieces for part in piece))
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
-        """Return the boundaries between adjacent tokens without a token for a space, each with its second token."""
+        """Return the boundaries between words and signs, each with its second token, except those with a `SPACE`."""
         places = [k for k, token in enumerate(tokens) if token and token != SPACE]
-        found = _Sentence(self, [tokens[k] for k in places]).boundaries()
-        return [(k, one) for (before, k), one in zip(pairwise(places), found, strict=False) if k == before + 1]
+        found = zip(pairwise(places), _Sentence(self, [tokens[k] for k in places]).boundaries(), strict=False)
+        return [(k, one) for (before, k), one in found if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
         """Return the boundaries between the tokens of a text, as `boundaries` does, with the text at each."""
@@ -113,6 +113,42 @@ class Detokenizer:
 def written(token: str) -> str:
     """Return the written form of a token."""
     return " " if token == SPACE else token
+
+
+def find_unpaired(tokens: Sequence[str]) -> set[int]:
+    """Return the positions of quotation marks and brackets without a partner."""
+    waiting: list[int] = []
+    unpaired: set[int] = set()
+    for k, token in enumerate(tokens):
+        closes = [place for place in waiting if _is_pair(tokens[place], token)]
+        if closes:
+            unpaired.update(place for place in waiting if place > closes[-1])
+            waiting = [place for place in waiting if place < closes[-1]]
+        elif token in _MARKS or (len(token) == 1 and unicodedata.category(token) in ("Ps", "Pe")):
+            waiting.append(k)
+    return unpaired.union(waiting)
+
+
+_MARKS = frozenset((*_CLOSERS, '"')) - {"’"}
+
+
+def _is_pair(opening: str, closing: str) -> bool:
+    if opening in _MARKS:
+        return closing in _CLOSERS.get(opening, '"')
+    return unicodedata.category(opening) == "Ps" and len(closing) == 1 and unicodedata.category(closing) == "Pe"
+
+
+def find_repeated(tokens: Sequence[str]) -> set[int]:
+    """Return the positions of signs that repeat the sign before them, and of commas beside a full stop."""
+    ends = [(len(token) == 1 and _TERMINAL.match(token), _STOP.match(token) is not None) for token in tokens]
+    return {
+        k + (before == token or stops)
+        for k, ((ended, stops), (ends_too, stops_too)) in enumerate(pairwise(ends))
+        if ended and ends_too and ((before := tokens[k]) == (token := tokens[k + 1]) or stops != stops_too)
+    }
+
+
+_TERMINAL, _STOP = regex.compile(r"\p{Terminal_Punctuation}"), regex.compile(r"\p{STerm}")
 
 
 class _Sentence:
@@ -214,7 +250,7 @@ class _Sentence:
                 return
         pair = [mark for mark in self._tokens if mark == token or mark in _CLOSERS[token]]
         # Languages such as German and Swedish begin quotations with » and ”.
-        begins = k + 1 < len(self._tokens) and (k == 0 or (len(pair) % 2 == 0 and pair[0] == token))
+        begins = k + 1 < len(self._tokens) and (k == 0 or (len(pair) % 2 == 0 and pair[:1] == [token]))
         if token in _OPENERS or (begins and not {"“", "‘"}.intersection(self._tokens)):
             self._open.append(token)
             self._right[k] = True

@@ -15,7 +15,7 @@ import regex
 
 SOFT_HYPHEN = "\u00ad"
 """Invisible hyphenation point. Tokens omit it."""
-MAX_LINES = 3_000
+MAX_LINES = 2_000
 """Number of lines from which an orthography is learned."""
 _MIN_LINES, _MIN_CHARACTERS = 25, 1_000
 _MIN_WORDS, _USED, _OFTEN = 5, 0.005, 0.3

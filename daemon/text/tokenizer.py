@@ -34,8 +34,8 @@ SYLLABLE_ENDS = "\u0f0b\u0f0c"
 """Signs at the end of a Tibetan syllable."""
 
 _EXTEND = r"\p{M}\p{WB=Extend}\p{WB=Format}\u200c\u200d"
-# Abbreviation signs of Indic scripts, and Burmese signs that are words.
-_LETTER_SIGN = r"\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
+# Abbreviation signs of Armenian and Indic scripts, and Burmese signs that are words.
+_LETTER_SIGN = r"\u055f\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
 _UNSPACED_LETTER = rf"[[{_SPACELESS}{_PHRASED}]&&[\p{{L}}\p{{Nl}}{_LETTER_SIGN}]]"
 _HYPHEN = r"[\-\u2010\u2011\u058a\u05be\u1400\u1806\u2e40]"
 _APOSTROPHE = r"['\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4]"

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
 from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.languages import Spot
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
@@ -326,10 +327,16 @@ class TextTranslator:
         units = sentence.units
         stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
         cased = self._cased(paragraph, units, words, linked, stays, given)
+        # Drop signs that the translation repeats or does not pair, unless the source does so.
+        sources = [unit.word for unit in units]
+        for find in (find_repeated, find_unpaired):
+            if not find(sources):
+                for j in find(cased) - {*stays} - {*given}:
+                    cased[j] = ""
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
-        usual = self.texts.source.separators([unit.word for unit in units])
+        usual = self.texts.source.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], usual[1:], strict=False
         ):

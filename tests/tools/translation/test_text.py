@@ -96,6 +96,29 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
     assert texts.translate(source).text == target
 
 
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("la maison oui, la maison.", "the house, the house."),
+        ("La maison, bah, la maison!", "The house. The house!"),
+        ("La maison oui.", "The house."),
+        ("La maison oh", "The house"),
+        ("La maison hum la maison", "The house the house"),
+        ("«La maison,» hum (la maison).", "«The house,» (the house)."),
+        # The source has such signs itself.
+        ("«La maison hum", "«The house)"),
+        ("la maison oui, la maison!!", "the house,, the house!!"),
+    ],
+)
+def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, source: str, target: str) -> None:
+    made = resources(tmp_path, with_lm=False)
+    path = tmp_path / "signs.cdec"
+    rules = [("la", "the"), ("maison", "house"), ("oui", ","), ("bah", "."), ("oh", '"'), ("hum", ")")]
+    path.write_text("".join(f"[X] ||| {one} ||| {other} ||| EGivenF=-0.1 ||| 0-0\n" for one, other in rules))
+    grammar = replace(made.grammar(str(path)), texts=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
+    assert TextTranslator(made.translator(grammar)).translate(source).text == target
+
+
 def test_oversized_sentences_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
