@@ -19,6 +19,8 @@ _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 _DUTCH = frozenset(("af", "nl"))
 _SHORTENED = re.compile(r"['’‘`][a-z]")
 """Dutch `'t`, `'s`: at the beginning of a sentence the next word is capitalized."""
+_ENOUGH_SENTENCES = 50
+"""Minimum number of sentences from which to detect an orthography without capitals at their beginning."""
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
 _ACCENTS = str.maketrans("", "", "\u0300\u0301\u0313\u0314\u0342")
 _ENOUGH = 1_000
@@ -41,12 +43,15 @@ class Casing:
         Whether common nouns are capitalized, as in German.
     capital_fragments
         Whether a text without a final punctuation mark, such as a heading, begins with a capital.
+    capital_sentences
+        Whether a sentence begins with a capital. Some orthographies have no capitals.
     """
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     language: str = ""
     nouns: bool = False
     capital_fragments: bool = True
+    capital_sentences: bool = True
 
     def within(self, word: str) -> str:
         """Return a word as the corpus writes it within sentences."""
@@ -96,6 +101,7 @@ class Casing:
             "language": self.language,
             "nouns": self.nouns,
             "capital_fragments": self.capital_fragments,
+            "capital_sentences": self.capital_sentences,
         }
 
     @classmethod
@@ -128,8 +134,17 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
     anywhere = set(words) - {_BETWEEN}
     beginning = {word for word in anywhere if word[-1:] in _BEGINNING} | {_BETWEEN}
     within = Counter(word for before, word in pairwise(words) if before not in beginning and word != _BETWEEN)
+    capitals: dict[bool, list[bool]] = {False: [], True: []}
+    for line in lines:
+        if letter := first_cased(line):
+            capitals[_ENDS.search(line) is not None].append(not letter.islower())
+    fragments, sentences = capitals[False], capitals[True]
     return Casing(
-        _forms(own, anywhere, within), own.language, own.nouns or _has_nouns(within), _capital_fragments(lines)
+        _forms(own, anywhere, within),
+        own.language,
+        own.nouns or _has_nouns(within),
+        2 * sum(fragments) >= len(fragments),
+        len(sentences) < _ENOUGH_SENTENCES or sum(sentences) > _RARE * len(sentences),
     )
 
 
@@ -176,11 +191,6 @@ def _has_nouns(within: Mapping[str, int]) -> bool:
     capital = sum(count for word, count in cased if is_capital(word))
     total = sum(count for word, count in cased if is_lower(word) or is_capital(word))
     return total >= _ENOUGH and capital > _NOUNS * total
-
-
-def _capital_fragments(lines: Iterable[str]) -> bool:
-    first = [letter for line in lines if not _ENDS.search(line) and (letter := first_cased(line))]
-    return 2 * sum(letter.isupper() or letter.istitle() for letter in first) >= len(first)
 
 
 def is_cased(letter: str) -> bool:

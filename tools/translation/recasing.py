@@ -91,6 +91,7 @@ class Recaser:
         - Words that the source emphasizes by capitals are in capitals, and a source in capitals has a translation in
           capitals.
         - Any other word has the form that the corpus has of it within sentences.
+        - An orthography without capitals at the beginning of sentences has none in these places.
 
         Parameters
         ----------
@@ -200,6 +201,8 @@ class _Sentence:
 
     def _begins(self, j: int, start: StartContext) -> bool:
         """Return whether a word at a position that allows a capital has one."""
+        if not self._target.capital_sentences:
+            return False
         place = self._source_place(j, start)
         case = _Case.NOTHING if place is None else self._cases[place]
         if case is not _Case.NOTHING:

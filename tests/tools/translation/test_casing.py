@@ -38,6 +38,20 @@ def test_headings_start_like_those_of_the_corpus() -> None:
     assert learn_casing(["the house ."]).capital_fragments is True
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["the house is red ."] * 60, False),
+        (["the house is red ."] * 59 + ["The house is red ."], False),
+        (["the house is red ."] * 50 + ["The house is red ."] * 10, True),
+        (["the house is red ."] * 20, True),
+        (["3 houses ."] * 60, True),
+    ],
+)
+def test_sentences_start_like_those_of_a_corpus_of_enough_sentences(lines: list[str], expected: bool) -> None:
+    assert learn_casing(lines).capital_sentences is expected
+
+
 @pytest.mark.parametrize(("word", "nouns"), [("Haus", True), ("house", False)])
 def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, nouns: bool) -> None:
     assert learn_casing([f"x is a {word} of the people"] * 300).nouns is nouns

@@ -56,6 +56,13 @@ def test_a_translation_from_a_script_without_case_is_a_sentence(language: str, s
     assert monotone(source, "love is here .", default_casing(language)) == "Love is here ."
 
 
+def test_an_orthography_without_capitals_has_none_at_the_beginning_of_sentences() -> None:
+    small = learn_casing(["x the love is here of Tom ."] * 60, "und")
+    assert monotone("L' amour est ici .", "the love is here .", FRENCH, small) == "the love is here ."
+    assert monotone("Tom aime .", "Tom loves .", FRENCH, small) == "Tom loves ."
+    assert monotone("Dit : « L' amour »", "says : « the love »", FRENCH, small) == "says : « the love »"
+
+
 def test_a_heading_from_a_script_without_case_starts_like_headings_of_the_corpus() -> None:
     casing = Casing(capital_fragments=False)
     assert (
