@@ -164,8 +164,10 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         if kind is bool and field.default is True:
             flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}", *flags[1:])
         info = typer.Option(*flags, **common)
-    default = inspect.Parameter.empty if field.required else field.default
-    if _is_list(field) and not field.required and default is not None:
+    default = field.default
+    if field.required:
+        default = inspect.Parameter.empty
+    elif _is_list(field) and default is not None:
         default = ",".join(default)
     return _keyword(field.name, Annotated[kind, info], default)
 

@@ -138,13 +138,13 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
     for line in lines:
         if letter := first_cased(line):
             capitals[_ENDS.search(line) is not None].append(not letter.islower())
-    fragments, sentences = capitals[False], capitals[True]
+    fragments, complete = capitals[False], capitals[True]
     return Casing(
         _forms(own, anywhere, within),
         own.language,
         own.nouns or _has_nouns(within),
         2 * sum(fragments) >= len(fragments),
-        len(sentences) < _ENOUGH_SENTENCES or sum(sentences) > _RARE * len(sentences),
+        len(complete) < _ENOUGH_SENTENCES or sum(complete) > _RARE * len(complete),
     )
 
 
