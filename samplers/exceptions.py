@@ -38,15 +38,3 @@ class AlignmentInputError(SamplerError, ValueError):
 
 class GrammarError(SamplerError):
     """The weights of some derivations under a grammar are not finite."""
-
-
-class ChartTooLargeError(SamplerError):
-    """A chart exceeds the maximum number of edges."""
-
-
-class UnknownKindError(SamplerError):
-    """Unknown kind of grammar."""
-
-
-class LanguageModelError(SamplerError, ValueError):
-    """A language model cannot be built: invalid order, or no text to estimate from."""

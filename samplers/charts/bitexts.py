@@ -17,7 +17,7 @@ from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph
 from hierogram.samplers.charts.pairs import ANY, PairTask, PairWords, Rules, has_words, lay_cells, make_cells, span_of
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import stream
-from hierogram.samplers.exceptions import ChartTooLargeError
+from hierogram.samplers.exceptions import SamplerError
 
 
 class Reach(NamedTuple):
@@ -238,7 +238,7 @@ class PairBuilder:
         self._reach: Reach
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph that the mask keeps; its root may have no edge. Raises `ChartTooLargeError`."""
+        """Return the hypergraph that the mask keeps; its root may have no edge. Raises `SamplerError`."""
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.place))
@@ -265,7 +265,7 @@ class PairBuilder:
                 edges = 4 * len(self._graph.weight)
                 if self._most is not None:
                     if len(self._graph.weight) >= self._most:
-                        raise ChartTooLargeError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
+                        raise SamplerError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
                     edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 

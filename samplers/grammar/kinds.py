@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hierogram.samplers.exceptions import UnknownKindError
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH, MAX_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
@@ -117,7 +117,7 @@ NOTATIONS: dict[str, Notation] = {
 
 
 def find_notation(kind: str) -> Notation:
-    """Return the kind with this name. Raises `UnknownKindError`."""
+    """Return the kind with this name. Raises `SamplerError`."""
     if kind not in NOTATIONS:
-        raise UnknownKindError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
+        raise SamplerError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
     return NOTATIONS[kind]

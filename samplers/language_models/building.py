@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for
-from hierogram.samplers.exceptions import LanguageModelError
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.language_models.model import (
     BEGIN,
     EMPTY,
@@ -222,7 +222,7 @@ class ModelBuilder:
         `expected` are approximate numbers of bigrams, trigrams, …, to allocate tables.
         """
         if not 1 <= order <= LONGEST:
-            raise LanguageModelError(f"order must be from 1 to {LONGEST}, got {order}")
+            raise SamplerError(f"order must be from 1 to {LONGEST}, got {order}")
         self.order = order
         self._words = len(log10)
         nodes = np.zeros(1 + self._words + sum(expected[: order - 2]) + _SMALLEST, NODE)

@@ -73,6 +73,6 @@ def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
 
 
 def read_notation(connection: Connection) -> Notation:
-    """Return the store's kind of grammar. Raises `UnknownKindError` if this version does not support it."""
+    """Return the store's kind of grammar. Raises `SamplerError` if this version does not support it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
     return find_notation(_value(stored, "grammar", str))

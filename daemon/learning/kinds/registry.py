@@ -9,5 +9,5 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.K
 
 
 def find_kind(settings: Settings) -> Kind:
-    """Return the kind of grammar of a store with these settings. Raises `UnknownKindError`."""
+    """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
     return KINDS[find_notation(settings.grammar).kind]

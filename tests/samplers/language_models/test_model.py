@@ -8,7 +8,7 @@ import pytest
 from tests.reference.language_models.backoff import Model, random_model
 from tests.samplers.language_models.models import built, rows, walk
 
-from hierogram.samplers.exceptions import LanguageModelError
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score
 
@@ -71,7 +71,7 @@ def test_a_repeated_ngram_is_reported() -> None:
 
 def test_the_order_is_bounded() -> None:
     for order in (0, 16):
-        with pytest.raises(LanguageModelError, match=f"got {order}"):
+        with pytest.raises(SamplerError, match=f"got {order}"):
             ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
 
 
