@@ -200,7 +200,6 @@ class HttpConfiguration(Section):
         description="Maximum number of open connections and of running requests. Beyond it, the client idle for "
         "longest is disconnected.",
     )
-    max_intakes: Positive = Field(default=4, description="Maximum number of bodies of pairs ingested at the same time.")
     max_lag: Positive = Field(
         default=100_000,
         description="Number of waiting pairs above which new pairs are delayed, and finally refused with 503.",

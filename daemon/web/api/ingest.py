@@ -253,6 +253,8 @@ T = TypeVar("T")
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson", "application/json")
 """Accepted content types. Forms and plain text are excluded because any web page can send them cross-site."""
 
+_MAX_BODIES = 4
+"""Bodies of pairs that are ingested at the same time."""
 _PRUNE_SECONDS = 600.0
 _LAG_LOOK_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
@@ -319,7 +321,7 @@ class _IngestSlots:
         self._ending = context.stopping
         self._keys: set[str] = set()
         self._running = 0
-        self._threads = CapacityLimiter(context.http.max_intakes)
+        self._threads = CapacityLimiter(_MAX_BODIES)
         self._pruned = -_PRUNE_SECONDS
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -329,8 +331,8 @@ class _IngestSlots:
     @asynccontextmanager
     async def place(self, key: str | None) -> AsyncIterator[None]:
         """Hold an ingestion slot. Raises `ProblemError` if all slots are taken or the key is in use."""
-        if self._running >= self._configuration.max_intakes:
-            raise try_later(f"{self._running} bodies are being ingested, which is the limit (max_intakes)", 2)
+        if self._running >= _MAX_BODIES:
+            raise try_later(f"{self._running} bodies are being ingested, which is the limit", 2)
         if key is not None and key in self._keys:
             raise ProblemError(
                 HTTPStatus.CONFLICT,

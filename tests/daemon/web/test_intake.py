@@ -325,7 +325,8 @@ def test_two_requests_with_one_key(
             return self._store.add_pairs(*arguments)
 
     monkeypatch.setattr(service.opened, "store", Waiting(store, 0, after_commit=False))
-    client = connect(service, max_intakes=2)
+    monkeypatch.setattr(ingest, "_MAX_BODIES", 2)
+    client = connect(service)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(post(client, BODY, "k1")))
     thread.start()
@@ -352,7 +353,8 @@ def test_concurrent_bodies_are_limited(
             return self._store.add_pairs(*arguments)
 
     monkeypatch.setattr(service.opened, "store", Asking(store, 0, after_commit=False))
-    client = connect(service, max_intakes=1)
+    monkeypatch.setattr(ingest, "_MAX_BODIES", 1)
+    client = connect(service)
     assert post(client, BODY).status_code == 200
     [refused] = inner
     assert (refused.status_code, "which is the limit" in refused.json()["detail"]) == (503, True)
