@@ -73,7 +73,7 @@ def choose_store(
 def _daemon_commands() -> Iterator[Command]:
     yield Command(STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4")
     yield Command(STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz")
-    yield Command(STORE, stores.status, "hierogram status --watch")
+    yield Command(STORE, stores.status, "hierogram status --json")
     yield Command(STORE, stores.events, "hierogram events --after 120 --follow --json")
     yield Command(STORE, upkeep.withdraw, "hierogram withdraw --corpus news")
     yield Command(STORE, upkeep.verify, "hierogram verify || echo damaged")

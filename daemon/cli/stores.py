@@ -4,7 +4,7 @@ import json
 import socket
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,6 @@ from hierogram.daemon.cli.common import (
     print_json,
     print_note,
     store_url,
-    was_given,
 )
 from hierogram.daemon.cli.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
@@ -30,9 +29,7 @@ from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from hierogram.daemon.library.store import GrammarStore, StoreSummary
+    from hierogram.daemon.library.store import GrammarStore
     from hierogram.storage.records import Lease, StoreStatus
     from hierogram.storage.records.operations import Event
 
@@ -114,22 +111,10 @@ def _create_subword_store(words: "GrammarStore", url: str) -> None:
 @with_options
 def status(
     context: typer.Context,
-    watch: Annotated[bool, Option("Refresh until Ctrl-C.")] = False,
-    every: Annotated[float, Option("Seconds between refreshes.", min=0.1, metavar="SECONDS")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show the size of the store and the progress of learning.
-
-    --watch shows pairs by state, lag, sweeps and the newest rules in use. On a terminal the display is refreshed in
-    place; otherwise each refresh is appended, with --json as one object per line. This works with and without a daemon,
-    and changes nothing.
-    """
-    if was_given(context, "every") and not watch:
-        raise UsageError("--every requires --watch")
+    """Show the size of the store and the progress of learning."""
     with open_chosen_store(context) as opened:
-        if watch:
-            _watch(opened, every, as_json)
-            return
         now = opened.status()
         settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
@@ -183,51 +168,6 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         *([("webhooks", f"{failed:,} events undelivered")] if (failed := now.deliveries.get("failed", 0)) else []),
         *([] if now.wal_bytes is None else [("log", f"{now.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
-
-
-def _watch(opened: "GrammarStore", every: float, as_json: bool) -> None:
-    with ExitStack() as stack:
-        stack.enter_context(suppress(KeyboardInterrupt))
-        live = None
-        if not as_json and sys.stdout.isatty():
-            from rich.live import Live
-
-            live = stack.enter_context(Live(auto_refresh=False))
-        while True:
-            seen = opened.summary()
-            if live is not None:
-                live.update(_display(seen), refresh=True)
-            else:
-                print(
-                    json.dumps(seen._asdict(), ensure_ascii=False) if as_json else "\n".join(_lines(seen)), flush=True
-                )
-            time.sleep(every)
-
-
-def _lines(seen: "StoreSummary") -> list[str]:
-    states = ", ".join(f"{number:,} {state}" for state, number in seen.pairs.items())
-    likelihood = seen.log_likelihood
-    return [
-        f"{seen.store}, position {seen.position:,}",
-        f"{plural(sum(seen.pairs.values()), seen.holds)} ({states}), {seen.lag:,} not settled",
-        f"{plural(seen.rules_in_use, 'rule')} in use, {plural(seen.sweeps, 'sweep')},"
-        f" {seen.pair_sweeps_per_second:,.0f} {seen.holds}s/s"
-        + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
-        *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen.latest_rules),
-    ]
-
-
-def _display(seen: "StoreSummary") -> "RenderableType":
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("source", "target", "uses")
-    for rule in seen.latest_rules:
-        # `Text` prevents words from being parsed as console markup.
-        table.add_row(Text(rule["source"]), Text(rule["target"]), f"{rule['uses']:,}")
-    heads = _lines(seen._replace(latest_rules=[]))
-    return Group(*map(Text, heads), *([table] if seen.latest_rules else []))
 
 
 _LOOK_SECONDS = 1.0

@@ -28,7 +28,6 @@ from hierogram.daemon.text.rejections import RejectionError
 from hierogram.samplers.grammar.kinds import PARSES, Notation, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
-from hierogram.storage.browsing import progress as of_store
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
@@ -81,21 +80,6 @@ class SqlResult(NamedTuple):
     columns: list[str]
     rows: list[tuple[Any, ...]]
     more: bool
-
-
-class StoreSummary(NamedTuple):
-    """Summary of a store that learns: size, unsettled pairs, sampling speed, newest rules."""
-
-    store: str
-    position: int
-    holds: str
-    pairs: dict[str, int]
-    lag: int
-    rules_in_use: int
-    sweeps: int
-    pair_sweeps_per_second: float
-    log_likelihood: float | None
-    latest_rules: list[dict[str, Any]]
 
 
 class Withdrawn(NamedTuple):
@@ -284,18 +268,6 @@ class GrammarStore:
         """
         check_schema(self.store.engine)
         return self.store.status()
-
-    def summary(self, sweeps: int = 20, rules: int = 15) -> StoreSummary:
-        """Return a summary of the store, with the speed over the last `sweeps` and the newest `rules` in use."""
-        with self.reader.read() as look:
-            now, latest = of_store.store_status(look, self.url), of_store.latest_rules(look, rules)
-            last, kind = of_store.last_sweeps(look, sweeps), find_notation(look.settings().grammar)
-        seconds = sum(sweep["seconds"] for sweep in last)
-        rate = sum(sweep["pairs"] for sweep in last) / seconds if seconds else 0.0
-        return StoreSummary(
-            now.url, now.position, kind.one, now.pairs, sum(now.behind.values()), now.rules_in_use, now.sweeps, rate,
-            now.last_log_likelihood, latest,
-        )  # fmt: skip
 
     def add(
         self,

@@ -12,18 +12,6 @@ _REJECTED = 200
 _LATEST = 5_000
 
 
-def latest_rules(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return the rules in use that were stored last, newest first, among the last few thousand."""
-    return transaction.records(
-        f"""SELECT source, target, count AS uses
-  FROM rules
- WHERE id > (SELECT last_rule_id FROM store_state) - {_LATEST} AND count > 0
- ORDER BY id DESC
- LIMIT :most""",
-        most=limit,
-    )
-
-
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
     """Return the store's totals."""
     return read_status(transaction.connection, url=url, schema=REVISIONS[-1])

@@ -56,7 +56,6 @@ def use_a_store(folder: Path) -> None:
         assert hg.diagnose(store, options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules_in_use
         assert store.notation().one == "pair"
-        assert store.summary().rules_in_use
         assert store.upgraded_from is None
         store.aligner.prepared([("la maison", "the house")])
         with store.reader.read() as look:
