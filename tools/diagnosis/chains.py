@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from hierogram.samplers.alignment.bitext import Direction, make_direction, read_
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
-from hierogram.samplers.diagnostics.overlap import KEY, GrammarCounts, count_uses, mean_counts
+from hierogram.samplers.diagnostics.overlap import GrammarCounts, count_uses, mean_counts
 from hierogram.samplers.diagnostics.watching import ChainTrace, look_up_counts
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
@@ -190,7 +189,7 @@ class ChainDraws(NamedTuple):
     links: LinkDraws = NO_LINKS
 
     def save(self, path: Path) -> None:
-        """Write the draws to a file for `load_draws`."""
+        """Write the draws to a file of numpy arrays."""
         grammars = {
             f"{name}_{k}_{field}": getattr(grammar, field)
             for name in ("last", "means")
@@ -210,26 +209,6 @@ class ChainDraws(NamedTuple):
                 link_times=np.array([self.links.seconds, self.links.overhead]),
                 **grammars,
             )
-
-
-def load_draws(path: Path) -> ChainDraws:
-    """Load draws from a file. Raises `InputError` if the file is not valid."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            chains = file["draws"].shape[1]
-            last, means = (
-                [GrammarCounts(file[f"{name}_{k}_keys"].astype(KEY), file[f"{name}_{k}_uses"]) for k in range(chains)]
-                for name in ("last", "means")
-            )
-            sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
-            seconds, overhead = file["times"].tolist()
-            links = NO_LINKS
-            if "link_draws" in file:
-                of_links = file["link_draws"].astype(np.float64), file["link_names"].tolist()
-                links = LinkDraws(*of_links, *file["link_times"].tolist())
-            return ChainDraws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
-    except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
-        raise InputError(f"{path}: not a file written by `hierogram diagnose --draws FILE`: {error}") from error
 
 
 def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done, _total: None) -> ChainDraws:

@@ -8,7 +8,6 @@ import typer
 
 from hierogram.daemon.cli.common import PROBLEMS_FOUND, open_chosen_store, plural, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson
 from hierogram.storage.options import Option
@@ -23,8 +22,7 @@ def diagnose(
     context: typer.Context,
     *,
     run: ChainOptions,
-    draws: Annotated[Path | None, Option("Write all draws to FILE, or read them from FILE with --load.")] = None,
-    load: Annotated[bool, Option("Load the draws from --draws instead of running chains.")] = False,
+    draws: Annotated[Path | None, Option("Write all draws to FILE, an archive of numpy arrays (.npz).")] = None,
     plot: Annotated[Path | None, Option("Plot the chains to a PNG file; requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -33,18 +31,13 @@ def diagnose(
     Chains start far apart (all cut, joined, random) and run in memory with the model and schedule of the store, which
     is not changed. Exit with 1 if chains are stuck, drift, or disagree.
     """
-    from hierogram.tools.diagnosis.chains import load_draws, run_chains
+    from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose as judge
 
-    if load:
-        if draws is None:
-            raise UsageError("--load requires --draws FILE")
-        taken = load_draws(draws)
-    else:
-        with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
-            taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
-        if draws is not None:
-            taken.save(draws)
+    with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
+        taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
+    if draws is not None:
+        taken.save(draws)
     found = judge(taken)
     if plot is not None:
         from hierogram.tools.diagnosis.diagnosis import plot_chains
