@@ -19,11 +19,7 @@ _PARAMETERS = {
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the store's file and its Datasette configuration: canned queries with parameters, no facets, a time limit.
-
-    Facets would count the values of every column, which takes minutes on a large table. Internal tables are hidden.
-    Raises `UsageError` if the store is not a file.
-    """
+    """Return the store's file and its Datasette configuration: canned queries, a time limit, no slow facets."""
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:

@@ -114,10 +114,7 @@ class Difference:
 
 
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
-    """Compare two exports of one format, or folders of versions.
-
-    The result lists up to `limit` added, removed and changed rules each. Raises `ExportError`.
-    """
+    """Compare two exports of one format, or folders of versions, with up to `limit` rules of each kind."""
     a, b = find_export(Path(before)), find_export(Path(after))
     formats = a[1]["format"], b[1]["format"]
     if formats[0] != formats[1]:

@@ -79,10 +79,7 @@ LIKELIHOOD_EVERY = 10
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning: pair sweeps done and in total, the stage, and the last known figures of the whole store.
-
-    `log_likelihood` is the natural log-likelihood of all rule uses in the store. `tokens` is the number of these uses.
-    """
+    """Progress of learning: pair sweeps done and in total, the stage, and the store's last known figures."""
 
     phase: str
     sweep: int

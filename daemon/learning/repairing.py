@@ -51,12 +51,7 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
-    """Repair the store in one transaction: recompute all data derived from pairs, derivations and links.
-
-    Unreadable derivations are deleted, and their pairs restart. `report` receives pairs
-    done and in total. Without `keep`, the changes are rolled back and the report lists
-    what would change. Raises `StoreHeldError` if another process writes the grammar.
-    """
+    """Recompute all data derived from pairs, derivations and links in one transaction, rolled back without `keep`."""
     done = RepairReport()
     with store.snapshot() as snapshot:
         done.remaining_problems = snapshot.file_damage()

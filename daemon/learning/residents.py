@@ -65,13 +65,7 @@ class ResidentBatch:
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write derivations, averages and the changes of counts since the last commit, in one transaction.
-
-        So the store always holds these pairs as they were after a complete sweep, however the
-        process ends. Parts of a few thousand pairs are computed while the previous parts are
-        written, so that memory does not grow with the batch. The transaction includes the sweep
-        records, the parameters of a tree grammar's `labels`, and the progress of the `run`.
-        """
+        """Write derivations, averages, changes of counts, records and the progress of a `run` in one transaction."""
         averages = self.written_averages()
         with closing(
             prefetch(self.parts(averages, _PAIRS_PER_COMMIT, -(-_PAIRS_PER_COMMIT // _SMALLER_AT_FIRST)))

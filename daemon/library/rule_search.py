@@ -29,11 +29,7 @@ def find_rules(
     after: tuple[float, str, str] | None = None,
     drawn: bool = False,
 ) -> FoundRules:
-    """Return the most used rules with these sides and with these words on either side.
-
-    The query is tried as it is, then divided as the store divides text, into word parts or tokens, then in other
-    spellings. Arguments are those of `Store.find_rules`.
-    """
+    """Like `Store.find_rules`; if nothing is found, divide the query as the store does, then try other spellings."""
     look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
     wanted: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
     for sides in _divisions(store.settings()):

@@ -122,21 +122,14 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Remove the pairs and their counts; return the ids of the pairs that existed.
-
-        Waits until the sampling loop has removed them between two turns. After a timeout (if the store is unavailable,
-        say), it returns and the pairs are removed as soon as possible.
-        """
+        """Remove the pairs, waiting for the sampling loop up to a time limit; return the ids of those that existed."""
         store = self.store
         found = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (found and store.pairs_by_id(found)))
         return found
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human links of a pair; return whether its alignment is already updated.
-
-        Returns None if the pair does not exist. Waits as `withdraw` does. Raises `HumanLinksError`.
-        """
+        """Replace a pair's human links; return whether its alignment is updated already, None for an unknown pair."""
         store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None

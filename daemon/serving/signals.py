@@ -77,11 +77,7 @@ class Signals:
             raise SystemExit(0)
 
     def restore_default_handlers(self) -> None:
-        """Restore the default action of SIGTERM and SIGINT, so that the next signal kills the process.
-
-        A user who sends two signals does not want to wait. The database rolls back uncommitted work. Python signal
-        handlers would wait for the main thread, which may be waiting for a database lock.
-        """
+        """Let the next signal kill the process; the database rolls back uncommitted work."""
         import time
 
         time.sleep(_ECHO_SECONDS)

@@ -30,10 +30,7 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body; the part that an early response leaves unread is read after the response.
-
-    Otherwise closing the connection would reset it, and the client would lose the response that explains the error.
-    """
+    """Request body; what an early response leaves unread is read after it, or the client would lose the response."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)

@@ -30,11 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store, without a daemon, until a signal arrives.
-
-    `ready` receives the URLs of the store and of the pages. Raises `DaemonError` if the address cannot be bound, and
-    the errors of `Reader`.
-    """
+    """Serve the pages of a store, without a daemon, until a signal arrives; `ready` receives both URLs."""
     with Reader(store) as reader, _bound(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]

@@ -46,11 +46,7 @@ def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Sh
 
 
 def plan_shards_by_work(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Return shares like `plan_shards` from estimated work per pair, int64[P].
-
-    The blocks of a round are dealt in alternating directions, largest first, so that errors of the estimates average
-    out.
-    """
+    """Like `plan_shards` from estimated work per pair: blocks are dealt in turns, largest first."""
     pairs = len(work)
     size = blocks.pairs_a_block
     a_round = size * blocks.blocks_a_round

@@ -56,10 +56,7 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
 
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with manual links, which count words from 1 if `one_based`. Raises `InputError`.
-
-    The result has a note if one of the files seems to count words from 1 and the other from 0.
-    """
+    """Compare a file of links with manual links; with `one_based`, these count words from 1. Raises `InputError`."""
     gold, found = read_gold(str(reference), one_based=one_based), read_links(str(links))
     if len(found) < len(gold):
         raise InputError(

@@ -130,10 +130,7 @@ class IncrementalAligner:
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
-        """Align up to `limit` pairs without an alignment, in up to `max_batches` lots; return their number.
-
-        The pairs can then be sampled. `report` receives pairs done and in total.
-        """
+        """Align up to `limit` pairs without an alignment, in up to `max_batches` batches; return their number."""
         pairs = self._store.unaligned_pairs(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         if not pairs:
             return 0
@@ -319,11 +316,7 @@ def align_pending(
     report: Steps | None = None,
     workers: BatchWorkers | None = None,
 ) -> AlignReport:
-    """Align all pairs without an alignment, and re-align others if many have arrived. No learner may be running.
-
-    Threads or `workers` align. `report` receives pairs done and in
-    total. Raises `StoreHeldError` if another process writes the grammar.
-    """
+    """Align all pairs without an alignment, and re-align others if many have arrived. No learner may run."""
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])

@@ -108,18 +108,12 @@ def _is_recent(moment: Any, since: datetime) -> bool:
 
 
 def _is_annealed(settings: Settings) -> bool:
-    """Return whether sweeps of stage 1 sample at another temperature.
-
-    Their log-likelihoods belong to draws from other distributions and are not comparable with those of later sweeps.
-    """
+    """Return whether sweeps of stage 1 sample at another temperature, so that their log-likelihoods differ."""
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
 
 def _curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
-    """Return points of the log-likelihood curve as (sweep, value while annealed, value afterwards).
-
-    One of the two values is None. The first sweep of a run also yields the value before it.
-    """
+    """Return the points (sweep, log-likelihood while annealed, or afterwards) with the value before each run."""
     annealed = _is_annealed(settings)
     points: list[list[float | None]] = []
     for row in sweeps:

@@ -90,10 +90,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
 
 
 def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
-    """Return the links of a pair as grid cells, and the `phrases` of its derivation as (x, y, width, height, color).
-
-    Source words label the `rows`, target words the `columns`. The cells begin at `left` and `top`.
-    """
+    """Return the links of a pair as grid cells, and the `phrases` as (x, y, width, height, color)."""
     rows, columns = (
         [truncate(visible(word.text), _MAX_LABEL_LENGTH) for word in sides[side]] for side in (SOURCE, TARGET)
     )

@@ -140,10 +140,7 @@ class PageContext:
         self._templates = _environment()
 
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
-        """Render a page as HTML, or as JSON if the path ends in `.json`.
-
-        JSON omits keys that begin with an underscore.
-        """
+        """Render a page as HTML, or as JSON, without keys that begin with `_`, if the path ends in `.json`."""
         if request.url.path.endswith(JSON_ENDING):
             shown = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
             return JSONResponse(shown, headers=HEADERS)
@@ -177,10 +174,7 @@ def color_number(number: int) -> int:
 
 
 class Symbol(NamedTuple):
-    """Symbol of a rule side: a word, or a nonterminal number with the same color on both sides.
-
-    `within` is true for a subword that continues a word.
-    """
+    """Symbol of a rule side: a word (`within`: a subword that continues a word), or the number of a nonterminal."""
 
     text: str
     number: int | None = None
@@ -226,10 +220,7 @@ def split_symbols(side: str, settings: Settings) -> list[Symbol]:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters with control pictures or `�`.
-
-    Direction marks are kept, because texts are isolated.
-    """
+    """Replace invisible characters, except direction marks, with control pictures or `�`."""
     if text.isprintable():
         return text
 

@@ -36,7 +36,7 @@ def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
 
 
 async def body_blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the blocks of the body as they arrive; the gate enforces the deadline."""
+    """Yield the body's blocks. Raises `ProblemError` if it is too large or slow, or `ClientGoneError`."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"the body exceeds {most_bytes} bytes: split it into several requests",

@@ -36,16 +36,10 @@ class Service(Protocol):
         """Return whether the daemon is shutting down, so that long requests should end."""
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Remove the pairs and their counts. Returns the ids of the pairs that existed.
-
-        Waits for the removal up to a time limit, so the pairs may still exist for a while afterwards.
-        """
+        """See `Daemon.withdraw`."""
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human link corrections of a pair. Returns whether its alignment follows them already.
-
-        Returns None if the pair does not exist. Waits up to a time limit. Raises `HumanLinksError`.
-        """
+        """See `Daemon.correct`."""
 
 
 Shared = TypeVar("Shared")
