@@ -203,7 +203,7 @@ def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str
     number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
     said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
-        print_json({"pairs": len(corrections), "links": number, "done": holder is None})
+        print_json({"pairs": len(corrections), "links": number, "applied": holder is None})
     elif holder:
         print(f"{said}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
     else:

@@ -94,16 +94,16 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
     elif done.changed:
         print("would be repaired (dry run):" if dry_run else "repaired:")
     for number, what in (
-        (done.put_back, f"{one} no longer set aside|{many} no longer set aside"),
+        (done.released_pairs, f"{one} no longer set aside|{many} no longer set aside"),
         (done.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
         (done.pair_positions, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),
         (done.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
-        (done.words_counted, "word recounted|words recounted"),
-        (done.words_of_rules, "rule reindexed by its words|rules reindexed by their words"),
-        (done.blocks_of_pairs, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
+        (done.word_counts, "word recounted|words recounted"),
+        (done.rule_words, "rule reindexed by its words|rules reindexed by their words"),
+        (done.pair_word_blocks, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
         (done.rule_keys, "rule reindexed by its key|rules reindexed by their keys"),
         (done.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
     ):
@@ -120,10 +120,12 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
             f"  {plural(len(done.reset_pairs), 'pair')} with an unreadable derivation reset, to be learned from "
             f"scratch: {named}{rest}"
         )
-    if done.aligned_again:
-        named = ", ".join(map(str, done.aligned_again[:_NAMED]))
-        rest = ", …" if len(done.aligned_again) > _NAMED else ""
-        print(f"  {plural(len(done.aligned_again), 'pair')} without a readable alignment, to be aligned: {named}{rest}")
+    if done.unaligned_pairs:
+        named = ", ".join(map(str, done.unaligned_pairs[:_NAMED]))
+        rest = ", …" if len(done.unaligned_pairs) > _NAMED else ""
+        print(
+            f"  {plural(len(done.unaligned_pairs), 'pair')} without a readable alignment, to be aligned: {named}{rest}"
+        )
     for problem in done.remaining_problems[:_NAMED]:
         print(f"not repaired: {problem}")
     if len(done.remaining_problems) > _NAMED:

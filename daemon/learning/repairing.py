@@ -21,24 +21,24 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 class RepairReport:
     """Numbers of repaired items.
 
-    `reset_pairs`: ids of pairs that lost their derivation or samples. `aligned_again`: ids of pairs that lost their
-    alignment. `put_back`: pairs that had been set aside. `resumed_pairs`: pairs with a derivation that were marked as
-    waiting. `pair_positions`: pairs whose last sampling time was unknown. `totals`: corrected totals of the store,
-    before and after. `remaining_problems`: problems that cannot be repaired.
+    `reset_pairs`: ids of pairs that lost their derivation or samples. `unaligned_pairs`: ids of pairs that lost their
+    alignment. `released_pairs`: pairs that had been set aside. `resumed_pairs`: pairs with a derivation that were
+    marked as waiting. `pair_positions`: pairs whose last sampling time was unknown. `totals`: corrected totals of the
+    store, before and after. `remaining_problems`: problems that cannot be repaired.
     """
 
     reset_pairs: list[int] = field(default_factory=list)
-    aligned_again: list[int] = field(default_factory=list)
-    put_back: int = 0
+    unaligned_pairs: list[int] = field(default_factory=list)
+    released_pairs: int = 0
     resumed_pairs: int = 0
     pair_positions: int = 0
     rules_corrected: int = 0
     rules_added: int = 0
     rules_removed: int = 0
     aligner_counts: int = 0
-    words_counted: int = 0
-    words_of_rules: int = 0
-    blocks_of_pairs: int = 0
+    word_counts: int = 0
+    rule_words: int = 0
+    pair_word_blocks: int = 0
     rule_keys: int = 0
     corpora_and_batches: int = 0
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> R
 
 
 def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> None:
-    done.put_back = repairs.put_back()
+    done.released_pairs = repairs.put_back()
     lost, done.resumed_pairs, done.pair_positions = repairs.repair_states()
     done.reset_pairs = lost
     left_out = _repair_counts(repairs, snapshot, done, report)
@@ -71,7 +71,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Ste
         # The recount included pairs whose alignments are deleted now.
         left_out = _repair_counts(repairs, snapshot, done, report)
     assert left_out is not None
-    done.words_counted, done.words_of_rules, done.blocks_of_pairs, done.rule_keys = repairs.repair_indexes()
+    done.word_counts, done.rule_words, done.pair_word_blocks, done.rule_keys = repairs.repair_indexes()
     done.corpora_and_batches, done.totals = repairs.repair_totals(left_out)
     done.remaining_problems += repairs.problems()
 
@@ -84,7 +84,7 @@ def _repair_counts(
         links = [fault.pair_id for fault in recount.damaged_links]
         alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
         if links or alignments:
-            done.aligned_again = sorted({*done.aligned_again, *alignments, *repairs.link_again(links)})
+            done.unaligned_pairs = sorted({*done.unaligned_pairs, *alignments, *repairs.link_again(links)})
             repairs.align_again(alignments)
             return None
         for stored in snapshot.rule_ranges():

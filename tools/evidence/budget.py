@@ -83,7 +83,7 @@ def _expected_words(found: Evidence) -> dict[str, float]:
     sides: set[tuple[str, int]] = set()
     for rule in found.rules:
         words = set(_words(rule.target))
-        for place in rule.places:
+        for place in rule.matches:
             covered = place.covered
             weight = len(covered) ** 2
             for position in covered:
@@ -108,7 +108,7 @@ def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
     for rule in found.rules:
         words = tuple(_words(rule.target))
         if words:
-            covered = set(rule.places[0].covered)
+            covered = set(rule.matches[0].covered)
             sides = quoted(readable_side(rule.source, source)), quoted(readable_side(rule.target, target))
             yield _Piece(*sides, words, True, covered)
     for entry in found.entries:

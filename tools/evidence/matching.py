@@ -126,10 +126,10 @@ _UNIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CoveringPair(SimilarPair):
-    """Chosen pair with the spans of the sentence that it covers. `fresh` are the spans that no earlier pair covers."""
+    """Chosen pair with the spans of the sentence that it covers. `new_spans` are those that no earlier pair covers."""
 
-    covers: tuple[Span, ...]
-    fresh: tuple[Span, ...]
+    covered_spans: tuple[Span, ...]
+    new_spans: tuple[Span, ...]
 
 
 class _CoverageUnits:

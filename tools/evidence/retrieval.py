@@ -34,7 +34,7 @@ class MatchedRule:
     target: str
     expected_uses: float
     p_target_given_source: float
-    places: list[SideMatch]
+    matches: list[SideMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _in_words(found: Evidence, view: WordView) -> Evidence:
                 rule,
                 source=view.side(rule.source),
                 target=view.side(rule.target),
-                places=[SideMatch(spans(place.words), spans(place.gaps)) for place in rule.places],
+                matches=[SideMatch(spans(place.words), spans(place.gaps)) for place in rule.matches],
             )
             for rule in found.rules
         ],
@@ -115,8 +115,8 @@ def _in_words(found: Evidence, view: WordView) -> Evidence:
                 pair,
                 source=view.line(pair.source),
                 target=view.line(pair.target),
-                covers=spans(pair.covers),
-                fresh=spans(pair.fresh),
+                covered_spans=spans(pair.covered_spans),
+                new_spans=spans(pair.new_spans),
             )
             for pair in found.pairs
         ],
@@ -271,7 +271,7 @@ def format_rules(found: Evidence) -> list[list[str]]:
             f"{match.p_target_given_source:.3f}",
             f"{match.expected_uses:,.1f}",
             " ".join(
-                f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.places[0].words
+                f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.matches[0].words
             ),
         ]
         for match in found.rules

@@ -211,10 +211,14 @@ def warm_up() -> None:
         _align_pair(texts, units, prior, KnownLinks(frozenset(fixed)))
 
 
-def as_plain(pair: AlignedPair, least: float | None = None) -> dict[str, object]:
-    """Return a pair as plain values for JSON. With `least`, `links` are all links with at least this probability."""
+def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[str, object]:
+    """Return a pair as plain values for JSON. With `min_probability`, `links` are all links of at least this one."""
     posterior = pair.posterior
-    links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
+    links = (
+        pair.links
+        if min_probability is None
+        else [(s, t) for s, t in np.argwhere(posterior >= min_probability).tolist()]
+    )
     places = tuple(np.array(links, np.intp).reshape(-1, 2).T)
     columns = [_rounded(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
     return {

@@ -53,7 +53,7 @@ class AlignBody(BaseModel):
     symmetrization: Literal["posterior", "intersect", "union", "gd", "gdf", "gdfa"] = Field(
         default="posterior", description="Symmetrization of both directions."
     )
-    least: float | None = Field(
+    min_probability: float | None = Field(
         default=None,
         gt=0,
         le=1,
@@ -113,7 +113,7 @@ def align_routes(context: WebContext) -> APIRouter:
         position, found = aligner.answer(prepared, body.symmetrization)
         advice = None if body.tokenized else aligner.advice(texts)
         return to_json(
-            {"position": position, "pairs": [as_plain(pair, body.least) for pair in found], "advice": advice}
+            {"position": position, "pairs": [as_plain(pair, body.min_probability) for pair in found], "advice": advice}
         )
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
@@ -168,7 +168,7 @@ class LinksAnswer(BaseModel):
     alignment: str
     fixed: list[list[int]]
     forbidden: list[list[int]]
-    done: bool = Field(description="Whether the alignment already respects the corrections.")
+    applied: bool = Field(description="Whether the alignment already respects the corrections.")
 
 
 def link_routes(context: WebContext) -> APIRouter:
@@ -185,15 +185,15 @@ def link_routes(context: WebContext) -> APIRouter:
             raise unknown_pair(pair_id)
         own = WordView(store.settings().bpe_merges).pair(pair.source, pair.target)
         try:
-            done = service.correct(pair_id, own.of_tokens(known), origin)
+            applied = service.correct(pair_id, own.of_tokens(known), origin)
         except HumanLinksError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except ValueError as error:
             problem = f"pair {pair_id}: {error}: words are counted from 0"
             raise ProblemError(HTTPStatus.CONFLICT, problem) from error
-        if done is None:
+        if applied is None:
             raise unknown_pair(pair_id)
-        return done
+        return applied
 
     @router.get("", responses=_MISSING)
     def links(pair_id: PairId) -> LinksAnswer:
@@ -208,7 +208,7 @@ def link_routes(context: WebContext) -> APIRouter:
             alignment=own.alignment,
             fixed=sorted(map(list, known.fixed)),
             forbidden=sorted(map(list, known.forbidden)),
-            done=store.is_corrected(pair_id),
+            applied=store.is_corrected(pair_id),
         )
 
     @router.put(
@@ -228,14 +228,14 @@ def link_routes(context: WebContext) -> APIRouter:
         """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
         body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
-        done = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
+        applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))
-        return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
+        return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)
 
     @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
-        done = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
-        return Response(status_code=HTTPStatus.NO_CONTENT if done else HTTPStatus.ACCEPTED)
+        applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
+        return Response(status_code=HTTPStatus.NO_CONTENT if applied else HTTPStatus.ACCEPTED)
 
     return router

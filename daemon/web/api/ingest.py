@@ -461,5 +461,5 @@ def _problem(error: Exception, body: IngestRequest) -> ProblemError:
     else:
         problem = ProblemError(HTTPStatus.BAD_REQUEST, str(error))
     problem.headers.setdefault("Connection", "close")
-    problem.extra["taken"] = body.answer.model_dump()
+    problem.extra["ingested"] = body.answer.model_dump()
     return problem

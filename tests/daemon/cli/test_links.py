@@ -18,7 +18,7 @@ def alignment(url: str, pair: int) -> str:
 
 def test_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
     ran = hierogram("--store", learned_url, "links", "1", "--fixed", "2-2", "--forbidden", "2-1", "--json")
-    assert json.loads(ran.out) == {"pairs": 1, "links": 2, "done": True}
+    assert json.loads(ran.out) == {"pairs": 1, "links": 2, "applied": True}
     assert alignment(learned_url, 1) == "0-0 1-2 2-2"
     ran = hierogram("--store", learned_url, "verify")
     assert (ran.code, "2 human links respected by the alignments" in ran.out) == (0, True)

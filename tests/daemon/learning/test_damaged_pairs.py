@@ -170,7 +170,7 @@ def test_links_that_do_not_fit_are_reported_and_recomputed(filled: Store, store_
     assert "pair 4: its links do not fit its words" in problems
     assert "pair 5: its links do not fit its words" in problems
     done = repair(filled)
-    assert (done.aligned_again, done.remaining_problems) == ([5], [])
+    assert (done.unaligned_pairs, done.remaining_problems) == ([5], [])
     assert sound(filled)
     assert filled.count_pairs(["unaligned"]) == 1
     align_pending(filled)
@@ -192,7 +192,7 @@ def test_an_unreadable_alignment_is_reported_and_recomputed(
     with pytest.raises(DamagedPairsError, match=f"pair {damaged}: its alignment"):
         learn(filled, sweeps=1)
     done = repair(filled)
-    assert (done.aligned_again, done.remaining_problems) == ([damaged], [])
+    assert (done.unaligned_pairs, done.remaining_problems) == ([damaged], [])
     assert sound(filled)
     align_pending(filled)
     learn(filled, sweeps=1)
@@ -212,7 +212,7 @@ def test_pairs_that_are_set_aside_are_left_out_until_they_are_repaired(filled: S
     withdraw_requested(filled)
     assert [row.id for row in filled.pairs_by_id([5, 6])] == [5]
     done = repair(filled)
-    assert (done.put_back, done.reset_pairs) == (1, [5])
+    assert (done.released_pairs, done.reset_pairs) == (1, [5])
     withdraw_requested(filled)
     assert filled.pairs_by_id([5, 6]) == []
     assert sound(filled)

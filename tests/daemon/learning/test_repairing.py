@@ -184,7 +184,7 @@ def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, sto
     assert any(problem.startswith("pair 7: its alignment cannot be read") for problem in problems), problems
     done = repair(filled)
     assert done.reset_pairs == []
-    assert done.aligned_again == [5, 7]
+    assert done.unaligned_pairs == [5, 7]
     assert any("pairs without a corpus: 6" in problem for problem in done.remaining_problems)
     assert done.rules_corrected
 

@@ -97,12 +97,14 @@ def test_directions_and_likely_links(client: TestClient) -> None:
 
     grown = set(links(symmetrization="gdfa"))
     assert set(links(symmetrization="intersect")) <= grown <= set(links(symmetrization="union"))
-    assert links() == links(symmetrization="posterior") == [link for link in links(least=0.4) if link[3] > 0.4]
-    likely = links(least=0.01)
+    assert (
+        links() == links(symmetrization="posterior") == [link for link in links(min_probability=0.4) if link[3] > 0.4]
+    )
+    likely = links(min_probability=0.01)
     assert likely == sorted(likely)
     assert all(link[3] >= 0.01 for link in likely)
     assert {link for link in links() if link[3] >= 0.01} <= set(likely)
-    assert len(links(least=0.99)) < len(likely)
+    assert len(links(min_probability=0.99)) < len(likely)
 
 
 def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
@@ -127,7 +129,7 @@ def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
         ({"pairs": [{"source": "a", "target": "b"}] * (MAX_PAIRS + 1)}, "pairs"),
         ({"pairs": [{"source": "a " * 201, "target": "b"}]}, "pair 1: the source has 201 words"),
         ({"pairs": [], "symmetrization": "both"}, "symmetrization"),
-        ({"pairs": [], "least": 0}, "least"),
+        ({"pairs": [], "min_probability": 0}, "min_probability"),
     ],
 )
 def test_invalid_pairs_are_refused(client: TestClient, body: object, reason: str) -> None:

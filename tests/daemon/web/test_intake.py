@@ -117,7 +117,7 @@ def test_the_limit_of_rejections_is_configurable(
     refused = post(narrow, body)
     assert refused.status_code == 422
     assert "max_rejected_lines in [intake] of the daemon's configuration" in refused.json()["detail"]
-    assert refused.json()["taken"]["rejected"] == 0
+    assert refused.json()["ingested"]["rejected"] == 0
     assert store.status().rejected_lines == 300
 
 
@@ -298,7 +298,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
     assert broken.headers["retry-after"]
-    assert broken.json()["taken"]["lines"] == 2 * (chunks - 1)
+    assert broken.json()["ingested"]["lines"] == 2 * (chunks - 1)
     stored = store.count_pairs()
     other = post(client, body.replace(b"blanche", b"noire"), "k1")
     if chunks > 1 or after_commit:
@@ -405,7 +405,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
     assert "4 pairs are waiting for sampling, the limit is 3" in answer.json()["detail"]
-    assert answer.json()["taken"]["accepted"] == store.count_pairs() == 4
+    assert answer.json()["ingested"]["accepted"] == store.count_pairs() == 4
     assert post(client, BODY).status_code == 503
     assert post(connect(service), BODY, "k1").json()["accepted"] == len(LINES)
 

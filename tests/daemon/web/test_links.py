@@ -11,10 +11,10 @@ pytestmark = pytest.mark.database("sqlite")
 
 def test_links_are_set_read_and_removed(learned_client: TestClient) -> None:
     before = learned_client.get("/v1/pairs/1/links").json()
-    assert before == {"pair": 1, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": [], "done": True}
+    assert before == {"pair": 1, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": [], "applied": True}
     put = learned_client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]], "forbidden": [[2, 1]], "origin": "May"})
     assert put.status_code == 200
-    expected = {"pair": 1, "alignment": "0-0 1-2 2-2", "fixed": [[2, 2]], "forbidden": [[2, 1]], "done": True}
+    expected = {"pair": 1, "alignment": "0-0 1-2 2-2", "fixed": [[2, 2]], "forbidden": [[2, 1]], "applied": True}
     assert put.json() == expected == learned_client.get("/v1/pairs/1/links").json()
     assert learned_client.get("/v1/pairs/1").json()["alignment"] == "0-0 1-2 2-2"
     assert learned_client.delete("/v1/pairs/1/links").status_code == 204
@@ -26,7 +26,7 @@ def test_delayed_corrections_are_noted(learned: Store, connect: Connect) -> None
     service.leaves = False
     client = connect(service)
     put = client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]]})
-    assert (put.status_code, put.json()["done"], put.json()["alignment"]) == (202, False, "0-0 1-2 2-1")
+    assert (put.status_code, put.json()["applied"], put.json()["alignment"]) == (202, False, "0-0 1-2 2-1")
     assert client.delete("/v1/pairs/1/links").status_code == 202
 
 

@@ -120,7 +120,7 @@ def test_libraries_do_not_log_each_webhook() -> None:
     [
         ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: must be a string, got 3"),
         ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: missing"),
-        ("align", {"pairs": [], "least": 2}, "least: must be <= 1"),
+        ("align", {"pairs": [], "min_probability": 2}, "min_probability: must be <= 1"),
         ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: must be one of 'posterior'"),
         ("translate", {"sentences": "la"}, 'sentences: must be a list, got "la"'),
         ("translate", {"sentences": [], "text": "a"}, "text: unknown member"),

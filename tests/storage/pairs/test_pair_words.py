@@ -69,7 +69,7 @@ def test_errors_are_found_and_repaired(store: Store, store_url: str) -> None:
     for damage in ("DELETE FROM pair_words WHERE word_id = 1", "UPDATE pair_words SET block = 3 WHERE word_id = 2"):
         query(store_url, damage)
         assert any("indexed under wrong words" in line for line in store.integrity())
-        assert repair(store).blocks_of_pairs > 0
+        assert repair(store).pair_word_blocks > 0
         assert store.integrity() == []
         assert noted(store_url) == before
 

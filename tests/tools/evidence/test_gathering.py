@@ -29,10 +29,10 @@ def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None
     assert (rule.expected_uses, rule.p_target_given_source) == pytest.approx(
         (stored.expected_uses, stored.p_target_given_source)
     )
-    assert rule.places[0].words == ((4, 5),)
-    positions = {position for rule in found.rules for place in rule.places for position in place.covered}
+    assert rule.matches[0].words == ((4, 5),)
+    positions = {position for rule in found.rules for place in rule.matches for position in place.covered}
     assert positions >= {0, 1, 3, 4, 5}
-    assert any(rule.places[0].gaps for rule in found.rules)
+    assert any(rule.matches[0].gaps for rule in found.rules)
     assert {one.source for one in found.pairs[:2]} & {"elle ne vient pas", "il ne voit pas la maison"}
 
 
@@ -40,7 +40,7 @@ def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
     found = evidence_of(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
     assert found.rules
     for rule in found.rules:
-        for place in rule.places:
+        for place in rule.matches:
             words = [found.words[position] for position in place.covered]
             assert words == [symbol for symbol in rule.source.split(" ") if not symbol.startswith("[X,")]
             assert all(0 <= first < last <= len(found.words) for first, last in (*place.words, *place.gaps))
@@ -76,7 +76,7 @@ def test_plain_values(learned_url: str) -> None:
     plain = asdict(evidence_of(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
     assert isinstance(plain["rules"], list)
-    assert {"source", "target", "expected_uses", "p_target_given_source", "places"} == set(plain["rules"][0])
+    assert {"source", "target", "expected_uses", "p_target_given_source", "matches"} == set(plain["rules"][0])
 
 
 def test_texts_are_prepared_like_the_store(store_url: str) -> None:

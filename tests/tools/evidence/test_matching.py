@@ -94,13 +94,13 @@ def test_a_pair_is_selected_once_with_its_spans() -> None:
     assert [one.source for one in found[:2]] == ["la maison", "maison verte"]
     # Other pairs with the same texts are the same example.
     assert len(found) == 2
-    assert found[0].covers == ((4, 6),)
-    assert (found[1].covers, found[1].fresh) == (((5, 7),), ((5, 7),))
+    assert found[0].covered_spans == ((4, 6),)
+    assert (found[1].covered_spans, found[1].new_spans) == (((5, 7),), ((5, 7),))
 
 
 def test_long_matches_are_one_span() -> None:
     [found] = choose_pairs(SENTENCE, EVEN, (), pairs("et il ne voit pas la maison verte"), 1)
-    assert found.covers == ((0, 7),)
+    assert found.covered_spans == ((0, 7),)
 
 
 def test_rules_with_gaps_count() -> None:

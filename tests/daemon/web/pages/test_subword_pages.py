@@ -20,7 +20,11 @@ def client(parts: hg.GrammarStore, connect: Connect) -> TestClient:
 def test_links_over_http_are_between_words(client: TestClient, parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
     for tokenized in (False, True):
-        body = {"pairs": [{"source": f"{word} chai", "target": "she wants tea"}], "tokenized": tokenized, "least": 0.01}
+        body = {
+            "pairs": [{"source": f"{word} chai", "target": "she wants tea"}],
+            "tokenized": tokenized,
+            "min_probability": 0.01,
+        }
         [pair] = client.post("/v1/align", json=body).json()["pairs"]
         assert (pair["source"], pair["target"]) == ([word, "chai"], ["she", "wants", "tea"])
         assert (len(pair["forward"]), len(pair["backward"])) == (3, 2)

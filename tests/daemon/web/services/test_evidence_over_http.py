@@ -22,7 +22,7 @@ def test_a_sentence(client: TestClient, learned: Store) -> None:
     assert len(body["pairs"]) == 2
     [rule] = [rule for rule in body["rules"] if rule["source"] == "porte"]
     assert rule["target"] == "door"
-    assert rule["places"] == [{"words": [[5, 6]], "gaps": []}]
+    assert rule["matches"] == [{"words": [[5, 6]], "gaps": []}]
 
 
 def test_text_for_a_prompt(reading_client: TestClient) -> None:
