@@ -208,11 +208,11 @@ class WorkerProcess:
         """Read or write all bytes. Raises `WorkerProcessError` if the transfer stalls or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
-        heard = time.monotonic()
+        last_progress = time.monotonic()
         while missing:
             if not poll.poll(_LOOK_SECONDS * 1000):
                 wait()
-                if time.monotonic() - heard > self._silent:
+                if time.monotonic() - last_progress > self._silent:
                     raise WorkerProcessError(f"reading made no progress for {self._silent:g} s and was aborted")
                 continue
             with suppress(BlockingIOError):
@@ -220,7 +220,7 @@ class WorkerProcess:
                 if not moved:
                     raise self._died()
                 missing = missing[moved:]
-                heard = time.monotonic()
+                last_progress = time.monotonic()
 
     def _died(self) -> _EndedError:
         assert self._process is not None

@@ -28,7 +28,7 @@ ENTRY = np.dtype(
         ("next", np.int32),
         ("child", np.int32),
         ("sibling", np.int32),
-        ("said", np.uint64),
+        ("word_hash", np.uint64),
         ("shift", np.uint64),
     ],
     align=True,
@@ -36,8 +36,8 @@ ENTRY = np.dtype(
 """Derivation or candidate.
 
 `tails`: its range of tail entries. `grown`: first tail that may advance. `next`: the item's next entry. `child`,
-`sibling`: links of the item's pairing heap of candidates. For distinct translations, `said` is the hash Σ_j h(w_j) Bⁿ⁻ʲ
-of its n target words and `shift` is Bⁿ, modulo 2⁶⁴.
+`sibling`: links of the item's pairing heap of candidates. For distinct translations, `word_hash` is the hash Σ_j h(w_j)
+Bⁿ⁻ʲ of its n target words and `shift` is Bⁿ, modulo 2⁶⁴.
 """
 
 SOURCE_ITEM = np.dtype(
@@ -145,21 +145,21 @@ def _spell(task, chart, lists, entry):
     """Hash the target words of an entry whose tails are hashed."""
     made = lists.entries[entry]
     edge = chart.edges[made.edge]
-    said, shift = _FREE, _ONE
+    word_hash, shift = _FREE, _ONE
     place = 0
     while True:
         symbol, there = next_symbol(task, np.int64(edge.rule), place, edge.arity)
         if not there:
             break
         if symbol >= 0:
-            said = said * _BASE + mix(np.uint64(symbol) + _BASE)
+            word_hash = word_hash * _BASE + mix(np.uint64(symbol) + _BASE)
             shift *= _BASE
         else:
             tail = lists.entries[lists.tails[made.tails - symbol - 1]]
-            said = said * tail.shift + tail.said
+            word_hash = word_hash * tail.shift + tail.word_hash
             shift *= tail.shift
         place += 1
-    made.said, made.shift = said, shift
+    made.word_hash, made.shift = word_hash, shift
 
 
 @njit_inline
@@ -174,7 +174,7 @@ def _is_new(lists, entry):
     if len(seen) == 1:
         return True
     there = lists.entries[entry]
-    key = mix(there.said + mix(np.uint64(there.item) + _BASE)) | _ONE
+    key = mix(there.word_hash + mix(np.uint64(there.item) + _BASE)) | _ONE
     mask = table_mask(seen)
     slot = np.int64(probe(key >> _ONE & mask, mask, _ends_at, seen, key))
     if seen[slot] == key:

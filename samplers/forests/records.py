@@ -205,15 +205,15 @@ def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
     _move(before, after)
-    gone, come = (np.flatnonzero((part.weights != 0) | (part.variances != 0)) for part in (before, after))
+    removed, added = (np.flatnonzero((part.weights != 0) | (part.variances != 0)) for part in (before, after))
     return Fragments(
         np.concatenate((before.content, after.content)),
-        np.concatenate((before.pairs[gone], after.pairs[come])),
-        np.concatenate((before.roots[gone], after.roots[come])),
-        np.concatenate((before.starts[gone], after.starts[come] + len(before.content))),
-        np.concatenate((before.ends[gone], after.ends[come] + len(before.content))),
-        np.concatenate((-before.weights[gone], after.weights[come])),
-        np.concatenate((-before.variances[gone], after.variances[come])),
+        np.concatenate((before.pairs[removed], after.pairs[added])),
+        np.concatenate((before.roots[removed], after.roots[added])),
+        np.concatenate((before.starts[removed], after.starts[added] + len(before.content))),
+        np.concatenate((before.ends[removed], after.ends[added] + len(before.content))),
+        np.concatenate((-before.weights[removed], after.weights[added])),
+        np.concatenate((-before.variances[removed], after.variances[added])),
     )
 
 

@@ -295,11 +295,11 @@ _AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", 
 
 
 @lru_cache
-def _count_statements(lots: int, among: str, target: str) -> tuple[TextClause, TextClause]:
+def _count_statements(name_sets: int, among: str, target: str) -> tuple[TextClause, TextClause]:
     """Return the cached statements that find the counts of words, and of word pairs within each set of names."""
     pairs, words = [], []
-    for lot in range(lots):
-        sources, targets = among.format(f"sources_{lot}"), among.format(f"targets_{lot}")
+    for number in range(name_sets):
+        sources, targets = among.format(f"sources_{number}"), among.format(f"targets_{number}")
         pairs.append(f"{_OF_PAIRS} WHERE source {sources} AND {target} {targets}")
         words.append(f"{_OF_WORDS} WHERE side = 'source' AND word {sources}")
         words.append(f"{_OF_WORDS} WHERE side = 'target' AND word {targets}")
@@ -332,18 +332,18 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
 
 
 def _name_statements(
-    dialect: str, lots: Sequence[SideNames]
+    dialect: str, name_sets: Sequence[SideNames]
 ) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
     """Return the statements that find the counts of names, and their parameters."""
     given: dict[str, object] = {}
-    for lot, sides in enumerate(lots):
+    for number, sides in enumerate(name_sets):
         for side, names in zip(("sources", "targets"), sides, strict=True):
-            given[f"{side}_{lot}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
+            given[f"{side}_{number}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
     if dialect != SQLITE:
-        return _count_statements(len(lots), _AMONG_ON_POSTGRES, "target"), given
-    few = sum(len(sources) * len(targets) for sources, targets in lots) <= _FEW_PAIRS
+        return _count_statements(len(name_sets), _AMONG_ON_POSTGRES, "target"), given
+    few = sum(len(sources) * len(targets) for sources, targets in name_sets) <= _FEW_PAIRS
     # The + keeps SQLite from using the index for each combination of source and target word.
-    return _count_statements(len(lots), _AMONG_ON_SQLITE, "target" if few else "+target"), given
+    return _count_statements(len(name_sets), _AMONG_ON_SQLITE, "target" if few else "+target"), given
 
 
 def link_rows() -> Select[tuple[object, ...]]:

@@ -46,12 +46,12 @@ def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:
     The word is characteristic of the texts, the rules are the most used ones that contain it. Examples without a
     counterpart in the store remain.
     """
-    asked = transaction.statements
+    recorded = transaction.statements
     transaction.statements = []
     try:
         found = _find_examples(transaction)
     finally:
-        transaction.statements = asked
+        transaction.statements = recorded
     notation = find_notation(transaction.settings().grammar)
     recipes = []
     for title, sql in cookbook():

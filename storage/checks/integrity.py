@@ -246,7 +246,7 @@ def word_differences(
 
 def _count_words(connection: Connection, side: str, words: Spill) -> None:
     """Spill token counts of one side to a temporary table. A token may appear in several rows."""
-    met = 0
+    spilled = 0
     counted: Counter[str] = Counter()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
     for some in chain(texts.partitions(), [None]):
@@ -254,9 +254,9 @@ def _count_words(connection: Connection, side: str, words: Spill) -> None:
             counted.update(" ".join(some).split(" "))
         if some is None or len(counted) > _WORDS_AT_ONCE:
             counted.pop("", None)
-            numbered = enumerate(counted.values(), met)
+            numbered = enumerate(counted.values(), spilled)
             _spill_words(words, [(side, token) for token in counted], [(False, *numbers) for numbers in numbered])
-            met += len(counted)
+            spilled += len(counted)
             counted.clear()
 
 

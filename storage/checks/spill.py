@@ -44,7 +44,7 @@ class Spill:
         self._file = file
         self._kind = kind
         self._texts = texts
-        self._lots: list[_Chunk] = []
+        self._chunks: list[_Chunk] = []
         self.sizes = np.zeros(SLICES, np.int64)
 
     def add(self, slices: NDArray[np.int64], rows: Rows, *texts: Blobs) -> None:
@@ -57,7 +57,7 @@ class Spill:
             self._write(np.diff(column.offsets).astype(_LENGTH))
             self._write(column.content)
         ends = tuple(column.offsets[bounds].astype(np.uint32) for column in texts)
-        self._lots.append(_Chunk(start, bounds.astype(np.uint32), ends))
+        self._chunks.append(_Chunk(start, bounds.astype(np.uint32), ends))
 
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
         """Return the rows of slices first to last - 1 and their texts, in the order of insertion."""
@@ -66,14 +66,14 @@ class Spill:
         lengths = np.zeros((self._texts, size + 1), np.int64)
         contents: list[list[NDArray[np.uint8]]] = [[] for _ in range(self._texts)]
         done = 0
-        for lot in self._lots:
-            begin, number = int(lot.rows[first]), int(lot.rows[last]) - int(lot.rows[first])
+        for chunk in self._chunks:
+            begin, number = int(chunk.rows[first]), int(chunk.rows[last]) - int(chunk.rows[first])
             if not number:
                 continue
-            every, place = int(lot.rows[-1]), lot.start
+            every, place = int(chunk.rows[-1]), chunk.start
             self._read(place + begin * self._kind.itemsize, rows[done : done + number])
             place += every * self._kind.itemsize
-            for k, bounds in enumerate(lot.texts):
+            for k, bounds in enumerate(chunk.texts):
                 some = np.empty(number, _LENGTH)
                 self._read(place + begin * _LENGTH.itemsize, some)
                 lengths[k, done + 1 : done + number + 1] = some

@@ -161,7 +161,7 @@ class _OpenFiles:
         """Record the files when the first connection opens."""
         with self._lock:
             if self._open == 0:
-                self._found = self._look()
+                self._found = self._identities()
                 self._found_index = _inode(self._index)
             self._open += 1
 
@@ -178,7 +178,7 @@ class _OpenFiles:
         with self._lock:
             if self._open == 0:
                 return
-            present = self._look()
+            present = self._identities()
             # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             self._found_index = self._found_index or _inode(self._index)
@@ -210,7 +210,7 @@ class _OpenFiles:
             return not busy and pages == copied
         return False
 
-    def _look(self) -> list[tuple[int, int] | None]:
+    def _identities(self) -> list[tuple[int, int] | None]:
         return [_inode(path) for path in self._paths]
 
 

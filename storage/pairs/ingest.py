@@ -466,10 +466,10 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
     if not pairs.known:
         return
     linked = read_notation(transaction.connection).linked
-    said, changed = [], []
+    inserted, changed = [], []
     for place, links in sorted(pairs.known.items()):
         pair_id = pair_ids[place]
-        said += human_link_rows(pair_id, links, origin)
+        inserted += human_link_rows(pair_id, links, origin)
         digest = text_digest(pairs.sources[place], pairs.targets[place])
         alignment = pairs.alignments[place] if linked else pairs.alignments[place] or ""
         changed.append(
@@ -481,7 +481,7 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
                 "text_digest": digest,
             }
         )
-    transaction.connection.execute(insert(human_links), said)
+    transaction.connection.execute(insert(human_links), inserted)
     transaction.connection.execute(insert(link_corrections), changed)
 
 

@@ -483,8 +483,8 @@ DAEMON_FAULTS = (
     Fault(
         "a slow reading process is considered stalled",
         "storage/worker_process.py",
-        "if time.monotonic() - heard > self._silent:",
-        "if time.monotonic() - heard > 0:",
+        "if time.monotonic() - last_progress > self._silent:",
+        "if time.monotonic() - last_progress > 0:",
         ("tests/storage/test_child.py", "-k", "stands_still"),
     ),
     # Workers.

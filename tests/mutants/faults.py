@@ -1507,8 +1507,8 @@ FAULTS = (
     Fault(
         "translations of other items count as seen",
         "decoding/kbest.py",
-        "    key = mix(there.said + mix(np.uint64(there.item) + _BASE)) | _ONE\n",
-        "    key = mix(there.said + mix(_BASE)) | _ONE\n",
+        "    key = mix(there.word_hash + mix(np.uint64(there.item) + _BASE)) | _ONE\n",
+        "    key = mix(there.word_hash + mix(_BASE)) | _ONE\n",
         _DISTINCT,
     ),
     Fault(

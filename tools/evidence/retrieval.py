@@ -223,10 +223,10 @@ def as_prompt(found: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) 
     blocks += [
         [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in found.pairs
     ]
-    asked = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
+    request = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
     if not blocks:
-        return asked
-    return f"{EXPLANATION}\n\n{enclose(_LINES.join(map(_LINE.join, blocks)))}\n\n{asked}"
+        return request
+    return f"{EXPLANATION}\n\n{enclose(_LINES.join(map(_LINE.join, blocks)))}\n\n{request}"
 
 
 def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:

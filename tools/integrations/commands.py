@@ -21,5 +21,5 @@ def mcp(context: typer.Context) -> None:
 
     configuration = load_configuration()
     with open_chosen_store(context) as opened:
-        desk = make_tools(opened, configuration.section(DecodingOptions).to_translate())
-        make_server(desk, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
+        tools = make_tools(opened, configuration.section(DecodingOptions).to_translate())
+        make_server(tools, Threads(), may_add=configuration.http.mcp == "add").run("stdio")

@@ -32,12 +32,12 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
 
     http, shared = context.http, context.shared(WebTranslation)
     if http.mcp != "off":
-        desk = McpTools(context.service.opened, shared.translator, shared.corrections)
-        app, lifespan = over_http(make_server(desk, context.threads, may_add=http.mcp == "add"))
+        tools = McpTools(context.service.opened, shared.translator, shared.corrections)
+        app, lifespan = over_http(make_server(tools, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
-        door = libretranslate(shared.translator, shared.corrections, context.sessions, context.rates, context.threads)
-        yield ProtocolApp(is_libretranslate, door, problem_response)
+        app = libretranslate(shared.translator, shared.corrections, context.sessions, context.rates, context.threads)
+        yield ProtocolApp(is_libretranslate, app, problem_response)
 
 
 EXTENSION = Extension(commands=_commands, routes=_routes, apps=_apps)

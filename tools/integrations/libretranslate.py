@@ -229,16 +229,16 @@ class _RequestHandlers:
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
             # A text detected as the target language is returned unchanged, as in LibreTranslate.
-            stays = [base_language(one["language"]) == base_language(target) for one in detected] or [False] * len(
+            unchanged = [base_language(one["language"]) == base_language(target) for one in detected] or [False] * len(
                 texts
             )
             codes = [one["language"] for one in detected] or [source] * len(texts)
-            for code in {code for code, same in zip(codes, stays, strict=True) if not same}:
+            for code in {code for code, same in zip(codes, unchanged, strict=True) if not same}:
                 self.checked(code, target)
             try:
                 found = [
                     PlainTranslation(text, []) if same else self._translator.translate(text, alternatives, form)
-                    for text, same in zip(texts, stays, strict=True)
+                    for text, same in zip(texts, unchanged, strict=True)
                 ]
             except DeadlineError:
                 raise
@@ -328,7 +328,7 @@ def libretranslate(
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
-    door = _RequestHandlers(translator, corrections, sessions, rates, threads)
+    handlers = _RequestHandlers(translator, corrections, sessions, rates, threads)
     cors = _CORS if sessions.required else {}
 
     def route(
@@ -340,7 +340,7 @@ def libretranslate(
             try:
                 values = await _values(request)
                 if not open_to_all:
-                    door.check_key(request, values)
+                    handlers.check_key(request, values)
                 made = await answers(request, values)
             except _RefusalError as refusal:
                 made = error_response(str(refusal), refusal.status)
@@ -355,12 +355,12 @@ def libretranslate(
 
     return Starlette(
         routes=[
-            route("/translate", door.translate),
-            route("/suggest", door.suggest),
-            route("/detect", door.detect),
+            route("/translate", handlers.translate),
+            route("/suggest", handlers.suggest),
+            route("/detect", handlers.detect),
             # Clients request these before they know whether a key is needed.
-            route("/languages", door.show_languages, open_to_all=True),
-            route("/frontend/settings", door.settings, open_to_all=True),
-            route("/health", door.health, open_to_all=True),
+            route("/languages", handlers.show_languages, open_to_all=True),
+            route("/frontend/settings", handlers.settings, open_to_all=True),
+            route("/health", handlers.health, open_to_all=True),
         ]
     )

@@ -181,13 +181,13 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
     """Run one aligner in this process, and print its cost as JSON in the last line of output."""
     files = Path(source), Path(target), Path(output)
     if aligner == THOT:
-        whose = resource.RUSAGE_SELF
-        before = _processor_seconds(whose)
+        who = resource.RUSAGE_SELF
+        before = _processor_seconds(who)
         seconds = align_thot(*files)
     elif aligner == EFLOMAL:
         # The sampler of eflomal is a separate process.
-        whose = resource.RUSAGE_CHILDREN
-        before = _processor_seconds(whose)
+        who = resource.RUSAGE_CHILDREN
+        before = _processor_seconds(who)
         seconds = align_eflomal(*files)
     else:
         request = AlignOptions(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
@@ -196,15 +196,15 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
             align_ours(tiny, tiny, Path(folder, "links"), request)
-        whose = resource.RUSAGE_SELF
-        before = _processor_seconds(whose)
+        who = resource.RUSAGE_SELF
+        before = _processor_seconds(who)
         seconds = align_ours(*files, request)
-    peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
-    print(json.dumps([seconds, _processor_seconds(whose) - before, peak]))
+    peak = resource.getrusage(who).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
+    print(json.dumps([seconds, _processor_seconds(who) - before, peak]))
 
 
-def _processor_seconds(whose: int) -> float:
-    usage = resource.getrusage(whose)
+def _processor_seconds(who: int) -> float:
+    usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
 
 

@@ -79,8 +79,8 @@ def _served(folder: Path) -> None:
         found: list[str] = []
         for start in range(0, len(lines), 100):
             body = json.dumps({"sentences": lines[start : start + 100]}).encode()
-            asked = urllib.request.Request(f"{address}/v1/translate", body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked) as answer:
+            request = urllib.request.Request(f"{address}/v1/translate", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request) as answer:
                 found += [one["translation"] for one in json.load(answer)["sentences"]]
     write_lines(folder / "served.out", found)
 

@@ -84,26 +84,26 @@ def reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _described(name: str, thing: Any) -> Iterator[str]:
+def _described(name: str, member: Any) -> Iterator[str]:
     yield f"## {name}"
-    yield from _documented(f"hg.{name}", thing)
-    if inspect.isclass(thing) and not issubclass(thing, Exception):
-        for method, value in vars(thing).items():
+    yield from _documented(f"hg.{name}", member)
+    if inspect.isclass(member) and not issubclass(member, Exception):
+        for method, value in vars(member).items():
             if method.startswith("_") or not (inspect.isfunction(value) or isinstance(value, property)):
                 continue
             yield f"### {name}.{method}"
             yield from _documented(f"{name}.{method}", value)
 
 
-def _documented(shown: str, thing: Any) -> Iterator[str]:
-    if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
-        signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(thing)))
+def _documented(shown: str, member: Any) -> Iterator[str]:
+    if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
+        signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
         # Quoted annotations.
         signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
         # Declarations of options are only for the command line.
         signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
         yield f"```python\n{shown}{signature}\n```"
-    yield inspect.getdoc(thing) or ""
+    yield inspect.getdoc(member) or ""
 
 
 def llms_text(found: dict[str, str]) -> str:
@@ -140,8 +140,8 @@ def build(output: Path) -> None:
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
         ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if ran.returncode:
-            said = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
-            raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{said}")
+            printed = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
+            raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{printed}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
         # The files to which llms.txt links.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)

@@ -109,9 +109,9 @@ def score(
             if scored.score and not wanted(scored.score):
                 continue
             if as_json:
-                told = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
-                told |= dataclasses.asdict(scored.score) if scored.score else {"problem": scored.problem}
-                print(json.dumps(told, ensure_ascii=False))
+                row = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
+                row |= dataclasses.asdict(scored.score) if scored.score else {"problem": scored.problem}
+                print(json.dumps(row, ensure_ascii=False))
             else:
                 rows.append(scored)
     if not as_json:

@@ -48,9 +48,9 @@ def learn(
     for _ in range(_STEPS):
         report()
         odds = np.clip(rows @ weights, -30, 30)
-        said = 1 / (1 + np.exp(-odds))
-        slope = rows.T @ (wanted - said) - ridge * weights
-        curve = (rows * (said * (1 - said))[:, None]).T @ rows + np.diag(ridge)
+        probability = 1 / (1 + np.exp(-odds))
+        slope = rows.T @ (wanted - probability) - ridge * weights
+        curve = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
         step = np.linalg.solve(curve, slope)
         weights += step
         if np.abs(step).max() < 1e-6:

@@ -237,11 +237,11 @@ class Scorer:
         random = np.random.default_rng([learned.settings.seed, side])
         kept, changed = [], []
 
-        def go_on() -> None:
+        def report_progress() -> None:
             report("computing word statistics", side, 2)
 
         for rows in batches(learned.examples, SCORED_AT_ONCE):
-            go_on()
+            report_progress()
             pairs = learned.pairs_of(rows)
             kept.append(self._features(pairs, side))
             words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
@@ -253,7 +253,7 @@ class Scorer:
             pairs = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
             changed.append(self._features(pairs, side)[replaced])
         none = np.empty((0, FEATURES))
-        return learn(np.concatenate([none, *kept]), np.concatenate([none, *changed]), go_on)
+        return learn(np.concatenate([none, *kept]), np.concatenate([none, *changed]), report_progress)
 
     def _features(self, pairs: ScoredPairs, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first

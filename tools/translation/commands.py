@@ -210,10 +210,10 @@ class _Writer:
     def write(self, number: int, translation: "TextTranslation") -> None:
         if translation.divided:
             words = plural(len(translation.translation.source), "word")
-            told = f"in {translation.translation.parts} parts"
+            division = f"in {translation.translation.parts} parts"
             if translation.paragraphs:
-                told = f"{plural(translation.divided, 'sentence')} in parts"
-            print_note(f"{self._name}, line {number}: {words}, translated {told}")
+                division = f"{plural(translation.divided, 'sentence')} in parts"
+            print_note(f"{self._name}, line {number}: {words}, translated {division}")
         lines = self._lines(number, translation)
         if self._put is None:
             sys.stdout.write("".join(line + "\n" for line in lines))

@@ -161,12 +161,12 @@ class _Sentence:
         self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
         self._copied: dict[int, _Case] = {}
         for i, targets in enumerate(linked):
-            spoken = [j for j in targets if j not in kept and _has_letter(words[j])]
+            worded = [j for j in targets if j not in kept and _has_letter(words[j])]
             if self._cases[i] is _Case.UPPER:
-                self._copied |= dict.fromkeys(spoken, _Case.UPPER)
-            elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and spoken and not self._target.nouns:
+                self._copied |= dict.fromkeys(worded, _Case.UPPER)
+            elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self._target.nouns:
                 # Choose the longest word, since titles do not capitalize articles.
-                longest = max(spoken, key=lambda j: (len(words[j]), j))
+                longest = max(worded, key=lambda j: (len(words[j]), j))
                 if len(words[longest]) >= _TITLE_WORD:
                     self._copied.setdefault(longest, _Case.CAPITAL)
         self._shortened = [j for j, word in enumerate(words) if self._target.is_shortened(word)]

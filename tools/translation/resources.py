@@ -156,7 +156,7 @@ class GrammarFollower:
         self._read: StoreGrammar | None = None
         self._newest: tuple[Translator, int] | None = None
         self._derived = 0
-        self._look_at = self._rest_until = self._short_rest_until = 0.0
+        self._next_check = self._rest_until = self._short_rest_until = 0.0
         self._at_work: dict[str, threading.Thread] = {}
 
     def now(self) -> tuple[Translator, int]:
@@ -164,7 +164,7 @@ class GrammarFollower:
         with self._first:
             if self._newest is None:
                 self._read_whole()
-        self._look()
+        self._check_store()
         assert self._newest is not None
         return self._newest
 
@@ -176,12 +176,12 @@ class GrammarFollower:
         assert self._newest is not None
         return self._newest[0]
 
-    def _look(self) -> None:
+    def _check_store(self) -> None:
         now = time.monotonic()
         with self._lock:
-            if now < self._look_at:
+            if now < self._next_check:
                 return
-            self._look_at = now + LOOK_SECONDS
+            self._next_check = now + LOOK_SECONDS
             try:
                 assert self._newest is not None
                 if self._store.position() == self._newest[1]:

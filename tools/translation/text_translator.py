@@ -325,8 +325,8 @@ class TextTranslator:
     ) -> Iterator[tuple[str, str]]:
         """Yield displayed target words, each with the text before it; `given` are positions of given translations."""
         units = sentence.units
-        stays = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(paragraph, units, words, linked, stays, given)
+        protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
+        cased = self._cased(paragraph, units, words, linked, protected, given)
         # Drop signs that the translation repeats or does not pair, unless the source does so.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
@@ -348,7 +348,7 @@ class TextTranslator:
                     if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
                         separators[j] = paragraph.written(paragraph.text[first.spot[1] : second.spot[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
-            written = units[stays[j]].written if j in stays else None
+            written = units[protected[j]].written if j in protected else None
             yield separator, paragraph.written(as_written(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
@@ -391,7 +391,7 @@ class TextTranslator:
         units: Sequence[_Unit],
         words: Sequence[str],
         linked: Sequence[Sequence[int]],
-        stays: Mapping[int, int],
+        protected: Mapping[int, int],
         given: Collection[int],
     ) -> list[str]:
         """Return the recased target words of a sentence. `is_protected` maps positions of kept words to their units."""
@@ -400,8 +400,8 @@ class TextTranslator:
             # Tokens are in lowercase if the store's tokens are.
             text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
             sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
-        tags = {j for j, k in stays.items() if sources[k].is_tag}
-        return self._recaser.recase(words, sources, linked, stays, tags, given)
+        tags = {j for j, k in protected.items() if sources[k].is_tag}
+        return self._recaser.recase(words, sources, linked, protected, tags, given)
 
 
 def _is_tag(written: str | None) -> bool:

@@ -30,7 +30,7 @@ def test_rows_are_those_of_counting_by_hand() -> None:
     # Rule 1 is 0.2 for each chain: inside the first interval, not shown by the second, outside the third.
     small = table[0.1]
     assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))
-    assert small.told == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
+    assert small.reported == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
     assert small.real == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
     # The other chains have 1, 0.9 and 1.1 for rule 2: the first chain, with 1.5, is wrong.
     large = table[0.7]

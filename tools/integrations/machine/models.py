@@ -85,10 +85,11 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
             some = [
                 (clean_tokens(source), clean_tokens(target)) for source, target in segments[start : start + _AT_ONCE]
             ]
-            asked = [pair for pair in some if all(0 < len(side) <= MAX_TOKENS for side in pair)]
-            answers = iter(self.store.aligner.answer([self._texts(*pair) for pair in asked])[1] if asked else ())
+            alignable = [pair for pair in some if all(0 < len(side) <= MAX_TOKENS for side in pair)]
+            texts = [self._texts(*pair) for pair in alignable]
+            answers = iter(self.store.aligner.answer(texts)[1] if texts else ())
             for source, target in some:
-                links = next(answers).links if (source, target) in asked else []
+                links = next(answers).links if (source, target) in alignable else []
                 found.append(WordAlignmentMatrix.from_word_pairs(len(source), len(target), links))
         return found
 

@@ -49,7 +49,7 @@ def make_tools(opened: GrammarStore, options: TranslateOptions) -> McpTools:
     return McpTools(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
 
 
-def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
+def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
     """Return an MCP server, with the tool `add_pair` only if `may_add`. Raises `UsageError` if mcp is not installed."""
     try:
         from mcp.server.mcpserver import Context, MCPServer
@@ -96,7 +96,7 @@ def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSer
         source and its target on separate lines. Rules and pairs are chosen to cover the sentence within the given
         number of characters.
         """
-        return await answered(threads.questions, context, desk.evidence, sentence, characters)
+        return await answered(threads.questions, context, tools.evidence, sentence, characters)
 
     @server.tool(annotations=reads)
     async def translate(
@@ -106,7 +106,7 @@ def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSer
         form: Annotated[Literal["text", "html"], Field(description="Format of the text.")] = "text",
     ) -> PlainTranslation:
         """Translate a text of the source language with the learned rules. Tags, numbers and placeholders are kept."""
-        return await answered(threads.translations, context, desk.translate, text, alternatives, form)
+        return await answered(threads.translations, context, tools.translate, text, alternatives, form)
 
     @server.tool(annotations=reads)
     async def align(context: Context, source: Text, target: Text) -> LinkedWords:
@@ -114,7 +114,7 @@ def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSer
 
         Each link is [source position, target position, probability].
         """
-        return await answered(threads.alignments, context, desk.align, source, target)
+        return await answered(threads.alignments, context, tools.align, source, target)
 
     @server.tool(annotations=reads)
     async def terms(
@@ -123,12 +123,12 @@ def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSer
         limit: Lines = 20,
     ) -> list[TermSummary]:
         """List words and phrases with a consistent translation, and this translation, most reliable first."""
-        return await answered(threads.questions, context, desk.terms, containing, limit)
+        return await answered(threads.questions, context, tools.terms, containing, limit)
 
     @server.tool(annotations=reads)
     async def concordance(context: Context, phrase: Text, limit: Lines = 10) -> list[ConcordanceLine]:
         """List stored pairs that contain a phrase verbatim, on the source side or else on the target side."""
-        return await answered(threads.questions, context, desk.concordance, phrase, limit)
+        return await answered(threads.questions, context, tools.concordance, phrase, limit)
 
     if may_add:
 
@@ -139,7 +139,7 @@ def make_server(desk: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSer
             Returns the number of the pair.
             """
             try:
-                return await threads.change(lambda: desk.add_pair(source, target))
+                return await threads.change(lambda: tools.add_pair(source, target))
             except (DaemonError, StoreError) as error:
                 raise ToolError(str(error)) from error
 

@@ -115,7 +115,7 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
     """Yield kinds of pages and their URLs in turn: words, phrases and whole sides in each order; rules; words."""
-    asked = 0
+    requests = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
         symbols = parse_side(source if side == "source" else target)
@@ -132,8 +132,8 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
         yield "search by probability", address("/search", q=phrase, side=side, order=order)
         yield "rule", address("/rule", source=source, target=target)
         yield "word", address("/word", side=side, token=word)
-        asked += 1
-        if asked == _ASKED:
+        requests += 1
+        if requests == _ASKED:
             return
 
 
@@ -222,12 +222,12 @@ def _sentences(corpus: Corpus) -> list[str]:
 def _measure_aligning(store: Store) -> Figures:
     rows = store.pairs(limit=_PAIRS)
     pairs = [{"source": row.source, "target": row.target} for row in rows]
-    lots = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
+    batches = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
     with _asked(store) as connection:
         # The first request loads kernels.
         _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
         alone = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
-        together = [_ask(connection, "POST", "/v1/align", **_pairs(lot)) / len(lot) for lot in lots]
+        together = [_ask(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
     return {
         "pairs": len(pairs),
         "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),

@@ -48,7 +48,7 @@ class Coverage(NamedTuple):
 
     least: float
     rules: int
-    told: float
+    reported: float
     real: float
     covered: float
     shown: float
@@ -109,9 +109,9 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
             numbers[k] = chosen.sum(), seen.sum(), (held & seen).sum(), *squares
     table = []
     for numbers, least in zip(counts, BOUNDS, strict=False):
-        number, counted, right, told, real = map(float, numbers.sum(axis=0))
+        number, counted, right, reported, real = map(float, numbers.sum(axis=0))
         counted = max(counted, 1.0)
-        errors_of = (told / counted) ** 0.5, (real / counted) ** 0.5
+        errors_of = (reported / counted) ** 0.5, (real / counted) ** 0.5
         table.append(
             Coverage(least, round(number / len(found)), *errors_of, right / counted, counted / max(number, 1.0))
         )
@@ -139,7 +139,7 @@ def main(
         share = np.mean([one.share for one in of_age])
         for row in rows(of_age, truths):
             if row.rules:
-                cells = f"{row.rules:,} | {row.told:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
+                cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
                 typer.echo(f"| {batch.size:,} | {age:,} | {share:.1%} | {row.least:g} | {cells} |")
 
 

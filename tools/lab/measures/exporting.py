@@ -206,13 +206,13 @@ def measure_asking(corpus: Corpus) -> Figures:
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:
-            asked = connection.execute(
+            result = connection.execute(
                 text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :asked"),
                 {"step": max(rules // _ASKED, 1), "asked": _ASKED},
             ).all()
             for name, question in _QUESTIONS.items():
                 seconds = []
-                for source, target in asked:
+                for source, target in result:
                     side = target if "target" in name else source.split(" ")[0] if name == "by_word" else source
                     started = time.perf_counter()
                     connection.execute(text(question), {"side": side}).all()

@@ -89,12 +89,12 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
     """Serve a store of the folder on a free port (`port = 0`) and yield its address. Raises `RuntimeError`."""
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
-    heard, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
-    with heard.open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
+    log_file, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
+    with log_file.open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
-            while not (found := _ADDRESS.search(heard.read_text())):
+            while not (found := _ADDRESS.search(log_file.read_text())):
                 if process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"the daemon does not listen: {heard.read_text()}")
+                    raise RuntimeError(f"the daemon does not listen: {log_file.read_text()}")
                 time.sleep(0.1)
             yield found.group()
         finally:

@@ -88,31 +88,31 @@ def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> li
     return [name, data.source, data.target, data.path("links.gdfa"), *how]
 
 
-def _figure_5(data: Inputs, said: str) -> Iterator[Finding]:
+def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _ends(data, "figure-5")
     yield above(
         "[CFGŠ14] Figure 5", "top-down above Metropolis-Hastings", ends["top-down"][0], ends["Metropolis-Hastings"][0]
     )
 
 
-def _figure_6(data: Inputs, said: str) -> Iterator[Finding]:
+def _figure_6(data: Inputs, output: str) -> Iterator[Finding]:
     one, other = (end for end, _ in _ends(data, "figure-6").values())
     yield above("[CFGŠ14] Figure 6", "with density factor above without", one, other)
 
 
-def _stratified(data: Inputs, said: str) -> Iterator[Finding]:
+def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
     (one, seconds), (other, whole) = _ends(data, "stratified").values()
     yield Finding("[CFGŠ14] §5.3", "stratified is as good", abs(one / other - 1) < 0.01, f"{one:,.0f} and {other:,.0f}")
     yield above("[CFGŠ14] §5.3", "stratified is faster", whole, seconds)
 
 
-def _processes(data: Inputs, said: str) -> Iterator[Finding]:
+def _processes(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _ends(data, "processes")
     pitman_yor, dirichlet = ends["Pitman-Yor, by length"][0], ends["Dirichlet, by length (d = 0)"][0]
     yield above("[CFGŠ14] §5.4.3", "Pitman-Yor likelier than d = 0", pitman_yor, dirichlet)
 
 
-def _table_2(data: Inputs, said: str) -> Iterator[Finding]:
+def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
     found = json.loads(Path(data.path("table2/table2.json")).read_text(encoding="utf-8"))
     rows = {row["name"]: row for row in found["rows"]}
     bleu, rules = ({name: row[figure] for name, row in rows.items()} for figure in ("bleu", "rules"))
@@ -128,7 +128,7 @@ def _table_2(data: Inputs, said: str) -> Iterator[Finding]:
     yield above("[CFGŠ14] §5.4.3", "Hiero's constraints decode faster", *seconds)
 
 
-def _slices(data: Inputs, said: str) -> Iterator[Finding]:
+def _slices(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _ends(data, "slices/figure", "sampler")
     where = "[BC10] Table 1, Figure 1"
     slices = [end for name, (end, _) in ends.items() if name.startswith("slice")]
@@ -143,7 +143,7 @@ def _slices(data: Inputs, said: str) -> Iterator[Finding]:
     yield above(where, "slices take longer than local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
 
 
-def _slices_and_phrases(data: Inputs, said: str) -> Iterator[Finding]:
+def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _ends(data, "phrases/figure", "sampler")
     where = "[BC10] Table 1, phrases in the local sampler"
     of = {name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")}
@@ -153,7 +153,7 @@ def _slices_and_phrases(data: Inputs, said: str) -> Iterator[Finding]:
     yield above(where, flat, min(of["flat a=0.15"]), max(of["gibbs"]))
 
 
-def _aligners(data: Inputs, said: str) -> Iterator[Finding]:
+def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
     rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
     for way in ("directional", "symmetrised"):
         own = {row["aligner"]: row for row in rows if row["way"] == way}
@@ -167,7 +167,7 @@ def _aligners(data: Inputs, said: str) -> Iterator[Finding]:
     yield above("[SA16] §5", "bhmm-z takes longer than bhmm", seconds["bhmm-z"], seconds["bhmm"])
 
 
-def _trees(data: Inputs, said: str) -> Iterator[Finding]:
+def _trees(data: Inputs, output: str) -> Iterator[Finding]:
     runs = list(json.loads(Path(data.path("trees.json")).read_text(encoding="utf-8")).values())
     [pcfg] = [run for run in runs if run["grammar"] == "PCFG"]
     for base, name in (("uniform", "P_M"), ("pcfg", "P_C")):
@@ -181,13 +181,13 @@ def _trees(data: Inputs, said: str) -> Iterator[Finding]:
     yield above("[CGB09] Table 1", "grammars of P_C larger than those of P_M", sizes["pcfg"], sizes["uniform"])
 
 
-def _ten_rules(data: Inputs, said: str) -> Iterator[Finding]:
-    found = said.count("10 rules of 10")
-    yield Finding("[CGB09] Figure 3", "all ten rules are found", found == said.count("seed "), f"{found} seeds")
+def _ten_rules(data: Inputs, output: str) -> Iterator[Finding]:
+    found = output.count("10 rules of 10")
+    yield Finding("[CGB09] Figure 3", "all ten rules are found", found == output.count("seed "), f"{found} seeds")
 
 
-def _fragments(data: Inputs, said: str) -> Iterator[Finding]:
-    rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in _sizes(said)}
+def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
+    rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in _sizes(output)}
     height, words, frontiers = rows["height"], rows["words"], rows["frontiers"]
     where = "[CGB09] Figure 4"
     yield above(where, "most fragments have heights of 2 to 4", sum(height[2:5]), sum(height[5:]))
@@ -195,13 +195,13 @@ def _fragments(data: Inputs, said: str) -> Iterator[Finding]:
     yield above(where, "most have one or two nonterminals", sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:]))
 
 
-def _sizes(said: str) -> Iterator[list[str]]:
-    _, _, below = said.partition("Figure 4")
+def _sizes(output: str) -> Iterator[list[str]]:
+    _, _, below = output.partition("Figure 4")
     for line in below.splitlines()[1:]:
         yield line.split("\t")
 
 
-def _pruning(data: Inputs, said: str) -> Iterator[Finding]:
+def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
     rows = _table(data.path("pruning.tsv"), "\t")
     size = [float(row["size"]) for row in rows]
     middle = sorted(size)[len(size) // 2]
@@ -215,7 +215,7 @@ def _pruning(data: Inputs, said: str) -> Iterator[Finding]:
     yield above(f"{where} b", "a mask saves more of longer pairs", *ratios)
     growth = [mean(column, True) - mean(column, False) for column in ("one mask", "half the work")]
     yield above(f"{where} c", "the error of one mask grows more than that at half the work", *growth)
-    _, _, below = said.partition("every pair: share of work")
+    _, _, below = output.partition("every pair: share of work")
     cells = [line.split("\t") for line in below.partition("masks of every pair")[0].splitlines()[1:]]
     some = [
         (float(share), float(cut), float(masks)) for _, share, cut, masks, _ in filter(lambda row: len(row) > 4, cells)
@@ -227,14 +227,14 @@ def _pruning(data: Inputs, said: str) -> Iterator[Finding]:
     )
 
 
-def _every_pair(data: Inputs, said: str) -> Iterator[Finding]:
-    milliseconds = float(said.splitlines()[1].split("\t")[4])
+def _every_pair(data: Inputs, output: str) -> Iterator[Finding]:
+    milliseconds = float(output.splitlines()[1].split("\t")[4])
     paper = 28 * 60_000 / 1493
     yield above("[BPK09] §4.1", "a pair takes no longer than the paper's, ms", paper, milliseconds)
 
 
-def _sentences(data: Inputs, said: str) -> Iterator[Finding]:
-    cells = [line.split("\t") for line in said.splitlines() if line.startswith(("5-10\t", "11-20\t"))]
+def _sentences(data: Inputs, output: str) -> Iterator[Finding]:
+    cells = [line.split("\t") for line in output.splitlines() if line.startswith(("5-10\t", "11-20\t"))]
     seconds = {(row[0], row[1]): float(row[3]) for row in cells}
     part = cells[-1][0]
     yield above(
@@ -245,8 +245,8 @@ def _sentences(data: Inputs, said: str) -> Iterator[Finding]:
     )
 
 
-def _soft_counts(data: Inputs, said: str) -> Iterator[Finding]:
-    rows = [line.split("\t") for line in said.splitlines()[1:]]
+def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
+    rows = [line.split("\t") for line in output.splitlines()[1:]]
     found = {way: [float(row[2]) for row in rows if row[0] == way] for way in dict.fromkeys(row[0] for row in rows)}
     exact, masks = found["exact"], found["16 masks"]
     gained = (masks[-1] - masks[0]) / (exact[-1] - exact[0])
@@ -360,7 +360,7 @@ def prepare(data: Inputs) -> None:
         if not Path(data.path(name)).exists():
             for command in commands:
                 known = {"links", "links.gdfa", "few.trees", "trees.fragments"}
-                _run_program("daemon.main", *(data.path(part) if part in known else part for part in command))
+                _run_program("__main__", *(data.path(part) if part in known else part for part in command))
 
 
 def main(
@@ -389,9 +389,9 @@ def main(
             continue
         arguments = experiment.arguments(data)
         run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.{experiment.program}", *arguments)
-        said, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
+        output, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
         print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
-        for finding in experiment.findings(data, said):
+        for finding in experiment.findings(data, output):
             failed += not finding.holds
             print(finding.where, finding.claim, "yes" if finding.holds else "NO", finding.figures, sep="\t", flush=True)
     raise typer.Exit(failed > 0)

@@ -131,8 +131,8 @@ class RivalTable:
             ],
             [TranslationSystem(HIERO, DEFAULT, heuristic=True)],
             *(
-                [replace(hiero, name=f"{HIERO} {said} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
-                for said, by, number in (
+                [replace(hiero, name=f"{HIERO} {label} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
+                for label, by, number in (
                     ("of our size by", MASS, ours),
                     ("of our size by", SIGNIFICANCE, ours),
                     ("of our size by", ENTROPY, ours),

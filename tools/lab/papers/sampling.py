@@ -84,8 +84,8 @@ def run(batch: Batch, ways: Sequence[SamplerSetup], sweeps: int, seeds: Sequence
             for end in _chain(batch, models[way.label], way, seed, sweeps):
                 yield end
             if end is not None:
-                said = f"{way.label}, seed {seed}: {end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
-                print(said, file=sys.stderr, flush=True)
+                result = f"{end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
+                print(f"{way.label}, seed {seed}: {result}", file=sys.stderr, flush=True)
 
 
 def _chain(batch: Batch, model: Model, way: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
@@ -210,7 +210,7 @@ def main(
 ) -> None:
     """Draw log-likelihood against sweeps and seconds, and print the values of each way."""
     if what not in FIGURES:
-        raise typer.BadParameter(f"there is no {what!r}; there are {', '.join(FIGURES)}", param_hint="FIGURE")
+        raise typer.BadParameter(f"unknown figure {what!r}: expected {', '.join(FIGURES)}", param_hint="FIGURE")
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
     points = list(run(batch, FIGURES[what], sweeps, range(1, runs + 1)))
     path = figure or Path(f"{what}.png")

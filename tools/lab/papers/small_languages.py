@@ -209,14 +209,14 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
         done_learning, learning_peak = time.process_time(), _peak_mb()
         lines = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
         done = time.process_time()
-        known, asked = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
+        known, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
     learned.keep(lines, references)
     chrf, bleu = of_plain_text(lines, references)
     return {
         "chrf": chrf,
         "bleu": bleu,
-        "unknown": 1 - overlap(known, asked, 1),
-        "overlap": overlap(known, asked, _NGRAM),
+        "unknown": 1 - overlap(known, tested, 1),
+        "overlap": overlap(known, tested, _NGRAM),
         "length": sum(map(len, lines)) / sum(map(len, references)),
         "learn_seconds": done_learning - started,
         "translate_seconds": done - done_learning,

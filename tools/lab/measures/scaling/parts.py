@@ -40,23 +40,23 @@ Result = TypeVar("Result")
 def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]:
     """Return the results of tasks that alternate: each receives a function that waits for its next turn."""
     # Only the thread whose turn it is, the first in the order, reads the order.
-    order, may_go_on = deque(range(len(tasks))), [threading.Semaphore(0) for _ in tasks]
+    order, turns = deque(range(len(tasks))), [threading.Semaphore(0) for _ in tasks]
 
     def run(who: int) -> Result:
         def next_one() -> None:
             order.rotate(-1)
-            may_go_on[order[0]].release()
-            may_go_on[who].acquire()
+            turns[order[0]].release()
+            turns[who].acquire()
 
-        may_go_on[who].acquire()
+        turns[who].acquire()
         try:
             return tasks[who](next_one)
         finally:
             order.popleft()
             if order:
-                may_go_on[order[0]].release()
+                turns[order[0]].release()
 
-    may_go_on[0].release()
+    turns[0].release()
     with ThreadPoolExecutor(len(tasks)) as executor:
         return list(executor.map(run, range(len(tasks))))
 
@@ -151,9 +151,9 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
             watch.note()
             if len(watch.clock) < sweeps:
                 next_one()
-                watch.go_on()
+                watch.resume()
                 return False
-            watch.go_on()
+            watch.resume()
             # The likelihood needs the counts.
             learner.measure()
             watch.note()
@@ -161,7 +161,7 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
 
         def begin() -> None:
             next_one()
-            watch.go_on()
+            watch.resume()
 
         size, first_seconds = _round(learner, WAITING, sweeps, enough, begin)
         traffic, rules = replace(_traffic(learner)), learner.chain.rule_types
@@ -220,9 +220,9 @@ class _Watch:
     def __init__(self) -> None:
         self.clock: list[float] = []
         self.processors: list[float] = []
-        self.go_on()
+        self.resume()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._processors = processor_seconds()
         self.noted = time.perf_counter()
 

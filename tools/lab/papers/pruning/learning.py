@@ -290,8 +290,8 @@ def main(
     for way in ("exact", *masks.split(",")):
         soft = None if way == "exact" else SoftCounts(grammar, int(way), seed)
         for iteration, (found, seconds) in enumerate(curve(grammar, iterations, soft)):
-            said = way if soft is None else f"{way} masks"
-            print(said, iteration, f"{found:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
+            label = way if soft is None else f"{way} masks"
+            print(label, iteration, f"{found:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
 
 
 if __name__ == "__main__":
