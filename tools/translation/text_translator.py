@@ -331,7 +331,7 @@ class TextTranslator:
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
             if not find(sources):
-                for j in find(cased) - {*stays} - {*given}:
+                for j in find(cased) - {*protected} - {*given}:
                     cased[j] = ""
         separators = self.texts.target.separators(cased)
         if separators:
