@@ -39,8 +39,8 @@ class StoreState:
     expected_tokens: float = 0.0
     rejected_lines: int = 0
     sweeps: int = 0
-    day: str = ""
-    last_rule_id_before: int = 0
+    last_change_day: str = ""
+    last_rule_id_at_day_start: int = 0
 
     def count_pairs(self, state: str, number: int) -> None:
         """Add to the number of pairs in a state; raises `StoreError` for an unknown state."""

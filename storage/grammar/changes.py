@@ -159,8 +159,8 @@ def change_rules(transaction: WriteTransaction, changed: ChangedRules) -> None:
     state.expected_tokens += float(deltas.expected_uses.sum())
     moved_count = known & (deltas.counts != 0)
     today = now().strftime("%Y-%m-%d")
-    if state.day != today:
-        state.day, state.last_rule_id_before = today, state.last_rule_id
+    if state.last_change_day != today:
+        state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
     _set_counts(transaction, after, moved_count & used, known & used & ~moved_count & moved)
     had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
@@ -322,7 +322,7 @@ def _remember(
     if not len(ids):
         return
     state = transaction.state
-    new = ids > state.last_rule_id_before
+    new = ids > state.last_rule_id_at_day_start
     numbers = (np.where(new, 0, column).tolist() for column in (before.counts, before.expected, before.variances))
     transaction.loader.stage(staged_history, sorted(zip(ids.tolist(), *sides, *numbers, strict=True)))
     transaction.connection.execute(
@@ -332,7 +332,7 @@ def _remember(
             " WHERE true ORDER BY rule_id"
             " ON CONFLICT (day, rule_id) DO NOTHING"
         ),
-        {"day": state.day},
+        {"day": state.last_change_day},
     )
-    oldest = date.fromisoformat(state.day) - timedelta(days=REMEMBERED_DAYS)
+    oldest = date.fromisoformat(state.last_change_day) - timedelta(days=REMEMBERED_DAYS)
     transaction.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))

@@ -121,8 +121,8 @@ store_state = Table(
     Column("expected_tokens", Double, nullable=False),
     *_whole("rejected_lines", "sweeps"),
     # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
-    Column("day", TEXT, nullable=False, server_default=""),
-    Column("last_rule_id_before", BigInteger, nullable=False, server_default="0"),
+    Column("last_change_day", TEXT, nullable=False, server_default=""),
+    Column("last_rule_id_at_day_start", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
