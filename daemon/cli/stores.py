@@ -140,14 +140,6 @@ def _writer_memory(writer: "Lease") -> int | None:
     return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
 
-def _left_out(now: "StoreStatus") -> str:
-    """Return the share of expected uses of rules that are too rare within a pair to be counted, by nonterminals."""
-    whole = now.expected_tokens + sum(now.left_out.values())
-    parts = ", ".join(f"{uses:,.0f} with {name}" for name, uses in now.left_out.items() if uses)
-    share = f"{sum(now.left_out.values()) / whole:.1%} of all expected uses" if whole else "nothing"
-    return f"{share}, by nonterminals: {parts}" if parts else share
-
-
 def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
     states = ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())
     likelihood = "not known yet" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
@@ -158,7 +150,6 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled"),
         ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
         ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
-        ("  not counted", _left_out(now)),
         ("rules stored", f"{now.rules_stored:,}"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),

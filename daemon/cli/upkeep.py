@@ -52,9 +52,6 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
         if not found.problems:
             uses = f"{found.rule_tokens:,} uses, {found.expected_tokens:,.0f} expected uses"
             print(f"no problems found: {checked} recounted, {uses}")
-            rare = ", ".join(f"{uses:,.0f} with {name}" for name, uses in found.left_out.items() if uses)
-            if rare:
-                print(f"expected uses not counted because the rule is too rare in a pair, by nonterminals: {rare}")
             if found.human_links:
                 print(f"{plural(found.human_links, 'human link')} respected by the alignments")
     if found.problems:

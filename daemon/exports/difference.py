@@ -16,7 +16,7 @@ from hierogram.daemon.exports.formats.format import BY_NAME, ReadRule
 from hierogram.daemon.exports.formats.registry import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
-from hierogram.samplers.grammar.numbers import MIN_EXPORTED_USES, ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE, STEP
 
 Exported = tuple[Path, dict[str, Any]]
 """A file of rules, and its manifest."""
@@ -163,8 +163,8 @@ def _is_significant(before_error: float | None, after_error: float | None) -> st
     """Return the SQL condition that a rule's count moved by more than chance; false if an error is unknown."""
     if before_error is None or after_error is None:
         return "false"
-    # An export omits rules below this count, so a missing rule may have had it.
-    least = MIN_EXPORTED_USES / ONE_USE
+    # Smaller uses may have been rounded to 0, so a missing rule may have had them.
+    least = STEP / ONE_USE
     before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
     variance = f"{float(before_error)!r} * {before} + {float(after_error)!r} * {after}"
     return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"

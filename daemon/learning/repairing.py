@@ -66,27 +66,26 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Ste
     done.released_pairs = repairs.put_back()
     lost, done.resumed_pairs, done.pair_positions = repairs.repair_states()
     done.reset_pairs = lost
-    left_out = _repair_counts(repairs, snapshot, done, report)
-    if left_out is None:
+    if not _repair_counts(repairs, snapshot, done, report):
         # The recount included pairs whose alignments are deleted now.
-        left_out = _repair_counts(repairs, snapshot, done, report)
-    assert left_out is not None
+        _repair_counts(repairs, snapshot, done, report)
     done.word_counts, done.rule_words, done.pair_word_blocks, done.rule_keys = repairs.repair_indexes()
-    done.corpora_and_batches, done.totals = repairs.repair_totals(left_out)
+    done.corpora_and_batches, done.totals = repairs.repair_totals()
     done.remaining_problems += repairs.problems()
 
 
-def _repair_counts(
-    repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None
-) -> tuple[float, ...] | None:
-    """Set counts of rules and links to a recount and return the left-out uses, or None if damage was deleted first."""
+def _repair_counts(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> bool:
+    """Set the counts of rules and links to a recount.
+
+    Returns False if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
+    """
     with open_recount(snapshot, report) as recount:
         links = [fault.pair_id for fault in recount.damaged_links]
         alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
         if links or alignments:
             done.unaligned_pairs = sorted({*done.unaligned_pairs, *alignments, *repairs.link_again(links)})
             repairs.align_again(alignments)
-            return None
+            return False
         for stored in snapshot.rule_ranges():
             recount.add_stored_rules(stored)
         unreadable = [fault.pair_id for fault in recount.faults if fault.part == DERIVATION]
@@ -100,7 +99,7 @@ def _repair_counts(
             for differing in recount.link_parts():
                 done.aligner_counts += len(differing)
                 repairs.repair_aligner(_count_difference(differing))
-        return recount.left_out
+        return True
 
 
 def _repair_rules(repairs: Repair, part: RulePart, done: RepairReport) -> list[str]:

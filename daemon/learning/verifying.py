@@ -26,8 +26,7 @@ from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_ke
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, Settings, WordCounts
-from hierogram.storage.records.columns import NOTHING_LEFT_OUT, NUMBERS, RuleDeltas, StoredRules
-from hierogram.storage.records.operations import CLASSES_OF_RULES
+from hierogram.storage.records.columns import NUMBERS, RuleDeltas, StoredRules
 from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
@@ -48,15 +47,13 @@ class VerifyReport:
     """Result of a verification. `problems` describes the first problems; it is empty if the store is sound.
 
     `damaged_file`: the database file is partly unreadable. `human_links`: number of
-    fixed or forbidden links to which alignments were compared. `left_out`: expected uses
-    of rules that are too rare in their pairs to be counted, by number of nonterminals.
+    fixed or forbidden links to which alignments were compared.
     """
 
     pairs: int
     rules: int
     rule_tokens: int
     expected_tokens: float
-    left_out: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     more_problems: int = 0
     damaged_file: bool = False
@@ -150,8 +147,7 @@ class Recount:
     """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
 
     `faults`: unreadable pairs. `damaged_links`: pairs with unreadable links, `unreadable_links`: descriptions of such
-    that could not be named. `left_out`: expected uses that no rule counts, by number of nonterminals. `rules`,
-    `rule_tokens` and `expected_tokens` are the stored totals.
+    that could not be named. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
     """
 
     _stored: Spill
@@ -161,7 +157,6 @@ class Recount:
     rules: int = 0
     rule_tokens: int = 0
     expected_tokens: float = 0.0
-    left_out: tuple[float, ...] = NOTHING_LEFT_OUT
     faults: list[Damage] = field(default_factory=list)
     unreadable_links: list[str] = field(default_factory=list)
     damaged_links: list[Damage] = field(default_factory=list)
@@ -222,18 +217,17 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
     total = sum(snapshot.status().pairs.values())
     met = 0
 
-    def count(rows: list[PairRow]) -> tuple[int, list[tuple[SpilledRules, tuple[float, ...]]], list[Damage]]:
+    def count(rows: list[PairRow]) -> tuple[int, list[SpilledRules], list[Damage]]:
         found, faults = _recount_readable(rows, settings)
-        return len(rows), [(_to_spilled(one, np.arange(len(one))), one.left_out) for one in found], faults
+        return len(rows), [_to_spilled(one, np.arange(len(one))) for one in found], faults
 
     for pairs, found, faults in map_in_threads(
         snapshot.iterate_derivations(_PAIRS_PER_READ), count, os.cpu_count() or 1
     ):
-        for aside, left_out in found:
+        for aside in found:
             aside.rows["number"] += met
             met += len(aside.rows)
             counted.add(*aside)
-            recount.left_out = tuple(map(sum, zip(recount.left_out, left_out, strict=True)))
         recount.faults += faults
         recount.pairs += pairs
         if report:
@@ -318,7 +312,7 @@ class _Problems:
         return [line for _, _, line in self._first]
 
 
-_TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MISSING, _LEFT_OUT = range(9)
+_TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MISSING = range(8)
 """Kinds of problems, in reporting order."""
 
 
@@ -381,7 +375,6 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
     problems = _Problems()
     with store.snapshot() as snapshot:
         human_links = snapshot.count_human_links()
-        left_out_stored = snapshot.left_out()
         with open_recount(snapshot, report) as recount:
             problems.add_all(_TABLES, snapshot.table_problems(recount.add_stored_rules))
             problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
@@ -394,21 +387,12 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
             for part in recount.rule_parts():
                 _compare(part, problems)
-    problems.add_all(
-        _LEFT_OUT,
-        [
-            f"left_out of rules with {name} nonterminals is {here}, but should be {there}"
-            for name, here, there in zip(CLASSES_OF_RULES, left_out_stored, recount.left_out, strict=True)
-            if here != there
-        ],
-    )
     first = problems.first()
     return VerifyReport(
         recount.pairs,
         recount.rules,
         recount.rule_tokens,
         recount.expected_tokens,
-        left_out=dict(zip(CLASSES_OF_RULES, recount.left_out, strict=True)),
         problems=first,
         more_problems=problems.number - len(first),
         human_links=human_links,

@@ -1,8 +1,9 @@
 """Averages: expected rule uses of each pair, with the fragments of these rules.
 
 A fragment is encoded as bytes: the variables of its nodes as in `hierogram.samplers.forests.derivations`, top-down in
-source order, with 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`. Entries of rare rules
-are evicted as in [Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
+source order, with 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`. Small uses are
+rounded at random [Duffield, Lund & Thorup 2005], and entries of rules that would be rounded to 0 are removed as in
+[Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
 """
 
 from typing import NamedTuple
@@ -11,18 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import get_number, is_variable, put_number
 from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.numbers import (
-    CLASSES,
-    MAX_SWEEPS,
-    MIN_EXPORTED_USES,
-    MIN_KEPT,
-    ONE_USE,
-    SHARED_SWEEPS,
-)
+from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE, SHARED_STEP, SHARED_SWEEPS, STEP
 
 ENTRY = np.dtype(
     [
@@ -33,19 +28,17 @@ ENTRY = np.dtype(
         ("start", np.uint32),
         ("size", np.uint16),
         ("root", np.uint16),
-        ("shared", np.uint32),
+        ("shared", np.uint16),
+        ("draw", np.uint16),
     ]
 )
-"""A rule with expected uses in a pair.
-
-Hashes of both sides; uses since the entry was added and an upper bound on the uses before (`missed`); start and size of
-its fragment in the pair's bytes; root node of the fragment; `shared`, whether the rule's total count was at least 2 in
-any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit 1).
-"""
+"""A rule with expected uses in a pair: hashes of both sides; uses since the entry was added and an upper bound on the
+uses before (`missed`); start and size of its fragment in the pair's bytes; root node of the fragment; `shared`, whether
+the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
+1); `draw`, the random number below `DRAWS` that decides which way its uses are rounded."""
 
 _OF_CHAIN = 0.9
-_UNCOUNTED, _SHARED_UNCOUNTED = 1024, 64
-"""Measured parts of the squared error of a pair's expected uses m: 0.9 m (1 - m/2) / T^(3/4), and m/1024 or m/64."""
+"""Measured factor of the squared error of a pair's expected uses m: 0.9 m (1 - m/2) / T^(3/4)."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -55,11 +48,11 @@ _SLOTS, _SLOTS_PER_RULE = 16, 4
 class Averages(NamedTuple):
     """Expected uses of a batch of P pairs, in arrays of fixed size.
 
-    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries `entry[first[p] :
-    first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8. `sweeps` is the number
-    of sweeps averaged; `total` int64[P, CLASSES] is the sum of their uses by number of nonterminals, including rules
-    without an entry; `floor` bounds the uses of any rule without an entry. Uses are sums over sweeps in units of
-    1/`ONE_USE`. The other arrays are int64[P]; `first` is int64[P + 1].
+    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
+    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8.
+    `sweeps` is the number of sweeps averaged. A rule without an entry has no more uses than `floor` and its threshold
+    at the last pruning together. Uses are sums over sweeps in units of 1/`ONE_USE`. `pairs` are permanent pair numbers.
+    The other arrays are int64[P]; `first` is int64[P + 1].
     """
 
     entry: NDArray[np.void]
@@ -68,8 +61,8 @@ class Averages(NamedTuple):
     content: NDArray[np.uint8]
     filled: NDArray[np.int64]
     sweeps: NDArray[np.int64]
-    total: NDArray[np.int64]
     floor: NDArray[np.int64]
+    pairs: NDArray[np.int64]
 
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
@@ -83,17 +76,15 @@ def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Aver
         slots = slots_of_pairs(batch)
     first = np.concatenate(([0], np.cumsum(slots)))
     taken, filled, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
-    total = np.zeros((batch.size, CLASSES), np.int64)
     content = np.zeros(BYTES_PER_SLOT * int(first[-1]), np.uint8)
-    return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, total, floor)
+    return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, floor, batch.pairs)
 
 
 _NONE = np.zeros(0, np.int64)
 NO_AVERAGES = Averages(
-    np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE,
-    np.zeros((0, CLASSES), np.int64), _NONE,
-)  # fmt: skip
-"""Averages of zero pairs, for chains without averages."""
+    np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE, _NONE, _NONE
+)
+"""Averages of zero pairs, for chains that average nothing."""
 
 
 @njit
@@ -117,37 +108,29 @@ def encode_fragment(v, view, stack, content, position):
 
 
 @njit
-def decode_counting(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last. Returns its number of nonterminals, -1 if it does not fit."""
+def decode_fragment(v, view, stack, content, first, last):
+    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
     if v < 0 or v >= len(view.node):
-        return -1
+        return False
     value, position = get_number(content, first, last)
     if value < 0 or not value & 1 or value >> 1 >= np.int64(view.node[v]["degree"]):
-        return -1
+        return False
     view.edge[v] = value >> 1
-    nonterminals = 0
     depth = push_tails(v, view, stack, 0)
     while depth > 0:
         depth -= 1
         x = stack[depth]
         value, position = get_number(content, position, last)
         if not is_variable(value, view.node[x]):
-            return -1
+            return False
         view.cut[x] = value & 1
         if value & 1:
             if value != 1:
-                return -1
-            nonterminals += 1
+                return False
             continue
         view.edge[x] = value >> 1
         depth = push_tails(x, view, stack, depth)
-    return nonterminals if position == last else -1
-
-
-@njit_inline
-def decode_fragment(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
-    return decode_counting(v, view, stack, content, first, last) >= 0
+    return position == last
 
 
 @njit_inline
@@ -157,29 +140,50 @@ def mean_uses(uses, sweeps):
 
 
 @njit_inline
-def expected_uses(uses, sweeps, shared):
-    """Return the expected uses of an entry in units of 1/`ONE_USE`; 0 if below its threshold."""
-    mean = mean_uses(uses, sweeps)
-    return mean if mean >= (MIN_KEPT if shared else MIN_EXPORTED_USES) else 0
+def draw_of_rule(pair, source_hash, target_hash):
+    """Return a random number below `DRAWS`: always the same for a rule in a pair."""
+    return np.int64(mix(mix(mix(np.uint64(pair)) + np.uint64(source_hash)) + np.uint64(target_hash)) % np.uint64(DRAWS))
 
 
 @njit_inline
-def error_variance(mean, sweeps, shared):
-    """Return the squared error of expected uses in units of 1/`ONE_SQUARE`, rounded to nearest.
+def threshold(step, draw, sweeps):
+    """Return the uses in `sweeps` sweeps from which a mean is rounded to the step, given the draw; otherwise to 0.
 
-    The chain's part falls with the 3/4th power of the number of sweeps, since chains mix slowly. A part remains for
-    uses that are not counted, mainly of shared rules in other pairs. Both are measured: docs/model.md.
+    The threshold of a mean is distributed uniformly between 0 and the step, so the rounded mean has the right
+    expectation.
+    """
+    return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
+
+
+@njit_inline
+def round_uses(uses, missed, sweeps, step, draw):
+    """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
+
+    A mean below the step is rounded to 0 or to the step, which has a variance of its own. The decision assumes a third
+    of the possibly missed uses.
+    """
+    if uses + missed // 3 < threshold(step, draw, sweeps):
+        return np.int64(0), np.int64(0)
+    mean = mean_uses(uses, sweeps)
+    rounded = max(mean, np.int64(step))
+    return rounded, error_variance(rounded, sweeps) + rounded * (rounded - mean)
+
+
+@njit_inline
+def error_variance(mean, sweeps):
+    """Return the squared error of mean uses in a chain, in units of 1/`ONE_SQUARE`, rounded to nearest.
+
+    It falls with the 3/4th power of the number of sweeps, since chains mix slowly: docs/model.md.
     """
     root = np.sqrt(max(np.float64(sweeps), 1.0))
     of_chain = _OF_CHAIN * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / (root * np.sqrt(root))
-    uncounted = mean * ONE_USE // (_SHARED_UNCOUNTED if shared else _UNCOUNTED)
-    return np.int64(of_chain + 0.5) + uncounted
+    return np.int64(of_chain + 0.5)
 
 
 @njit_inline
-def rule_class(nonterminals):
-    """Return the class of a rule with this number of nonterminals."""
-    return min(np.int64(nonterminals), CLASSES - 1)
+def step_of(shared):
+    """Return the step of a rule, given whether other pairs use it."""
+    return SHARED_STEP if shared else STEP
 
 
 @njit_inline
@@ -200,8 +204,11 @@ def _has_room(averages, pair, slots):
 
 
 @njit
-def put_entry(averages, pair, hashes, root, sums, shared, fragment):
-    """Append an entry with `sums` (uses, missed) and `fragment` uint8. Returns whether there was room."""
+def put_entry(averages, pair, hashes, root, sums, marks, fragment):
+    """Append an entry with `sums` (uses, missed), `marks` (shared, draw) and `fragment` uint8.
+
+    Returns whether there was room.
+    """
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -214,7 +221,8 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
     entry["start"] = start
     entry["size"] = len(fragment)
     entry["root"] = root
-    entry["shared"] = shared
+    entry["shared"] = marks[0]
+    entry["draw"] = marks[1]
     position = BYTES_PER_SLOT * averages.first[pair] + start
     for k in range(len(fragment)):
         averages.content[position + k] = fragment[k]
@@ -224,14 +232,24 @@ def put_entry(averages, pair, hashes, root, sums, shared, fragment):
 
 
 @njit_inline
-def _evict(averages, pair, entry):
-    """Mark an entry as evicted and raise the floor to the upper bound of its uses."""
-    averages.floor[pair] = max(averages.floor[pair], _most_uses(entry))
-    entry["size"] = 0
+def _bound_without_entry(averages, pair, draw):
+    """Return the upper bound on the uses of a rule without an entry: the floor, and its threshold at the last pruning.
+
+    The threshold is that of a rule that is not shared, which is the larger one.
+    """
+    pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
+    return averages.floor[pair] + threshold(STEP, draw, pruned)
+
+
+@njit_inline
+def _excess(averages, pair, entry):
+    """Return by how much the upper bound on an entry's uses exceeds that of a rule without an entry."""
+    return _most_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 
 @njit
 def _compact(averages, pair):
+    """Compact the entries whose size is not 0."""
     first = averages.first[pair]
     begin = BYTES_PER_SLOT * first
     kept = 0
@@ -254,13 +272,12 @@ def _compact(averages, pair):
 
 @njit
 def _prune(averages, pair):
-    """Evict the entries whose upper bound on uses is below the lowest threshold."""
-    least = MIN_KEPT * averages.sweeps[pair]
+    """Remove the entries that are rounded to 0 whatever their missed uses."""
     gone = False
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
-        if _most_uses(entry) < least:
-            _evict(averages, pair, entry)
+        if _most_uses(entry) < threshold(step_of(entry["shared"]), entry["draw"], averages.sweeps[pair]):
+            entry["size"] = 0
             gone = True
     if gone:
         _compact(averages, pair)
@@ -268,25 +285,27 @@ def _prune(averages, pair):
 
 @njit
 def _evict_least_used(averages, pair):
-    """Evict the first entry with the smallest upper bound on uses."""
+    """Evict the first entry with the smallest excess, and raise the floor by it."""
     first = averages.first[pair]
-    least = first
+    least, excess = first, _excess(averages, pair, averages.entry[first])
     for k in range(first + 1, first + averages.taken[pair]):
-        if _most_uses(averages.entry[k]) < _most_uses(averages.entry[least]):
-            least = k
-    _evict(averages, pair, averages.entry[least])
+        other = _excess(averages, pair, averages.entry[k])
+        if other < excess:
+            least, excess = k, other
+    averages.floor[pair] += max(excess, 0)
+    averages.entry[least]["size"] = 0
     _compact(averages, pair)
 
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses, evicting the least used entries. `floor` bounds its earlier uses."""
+    """Add an entry for a rule with its first uses. If there is no room, evict the entries with the smallest excess."""
     slots = slots_of(len(fragment))
-    if not _has_room(averages, pair, slots):
-        _prune(averages, pair)
+    draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:
         _evict_least_used(averages, pair)
-    if not put_entry(averages, pair, hashes, root, (uses, averages.floor[pair]), shared, fragment):
+    missed = _bound_without_entry(averages, pair, draw)
+    if not put_entry(averages, pair, hashes, root, (uses, missed), (shared, draw), fragment):
         averages.floor[pair] += uses
 
 
@@ -303,8 +322,6 @@ def _halve(averages, pair):
     """Halve the weight of all past sweeps. Rounds lower bounds on uses down, upper bounds up."""
     averages.sweeps[pair] //= 2
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
-    for k in range(CLASSES):
-        averages.total[pair, k] = (averages.total[pair, k] + 1) // 2
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
         most = (_most_uses(entry) + 1) // 2
@@ -353,7 +370,6 @@ def add_tree(averages, pair, view, space, scratch):
         v, depth = next_rule(view, space, depth)
         if v < 0:
             break
-        averages.total[pair, rule_class(space.summary[v]["nonterminals"])] += ONE_USE
         hashes = space.summary[v]["source_hash"], space.summary[v]["target_hash"]
         known = find_entry(averages, pair, *hashes)
         if known >= 0:

@@ -1,9 +1,8 @@
 """Byte encoding of averages in a store: one byte string, a *record*, per pair.
 
-A record consists of LEB128 varints: the number of sweeps, the floor (upper bound on the uses of a rule without an
-entry) and the total uses by number of nonterminals; then the entries in order. An entry is the root node of the
-fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the size of the fragment in
-bytes, and these bytes. A pair without averaged sweeps has an empty record.
+A record consists of LEB128 varints: the number of sweeps and the floor; then the entries in order. An entry is the
+root node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`, the
+size of the fragment in bytes, and these bytes. The record of a pair without averaged sweeps is empty.
 """
 
 from typing import NamedTuple
@@ -16,28 +15,26 @@ from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
     BYTES_PER_SLOT,
     Averages,
-    decode_counting,
+    decode_fragment,
     empty_averages,
-    error_variance,
-    expected_uses,
-    mean_uses,
     put_entry,
-    rule_class,
+    round_uses,
     slots_of,
     slots_of_pairs,
+    step_of,
 )
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.derivations import empty_state, get_number, misfit, put_number
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
-"""Maximum of `uses` and `missed`, and of a fragment's size in bytes, in an entry."""
-_ENTRY_BYTES = 16
-"""Maximum bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32."""
+"""Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
+_ENTRY_BYTES = 18
+"""Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
 
 
 class Fragments(NamedTuple):
@@ -62,33 +59,24 @@ class Fragments(NamedTuple):
 
 @njit
 def _begin(content, first, last):
-    """Return sweeps, floor and the position of the totals; position -1 if the bytes are not a record."""
+    """Return sweeps, floor and the position of the entries; position -1 if the bytes are not a record."""
     sweeps, position = get_number(content, first, last)
     floor, position = get_number(content, position, last)
     return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
 
 
 @njit
-def _after_totals(content, position, last):
-    """Return the position of the entries; -1 if the bytes are truncated."""
-    for _ in range(CLASSES):
-        total, position = get_number(content, position, last)
-        if total < 0:
-            return -1
-    return position
-
-
-@njit
 def _next(content, position, last):
-    """Return root, (uses, missed), `shared`, fragment start and end of the entry at `position`; end -1 if truncated."""
+    """Return root, (uses, missed), (shared, draw), fragment start and end of an entry; end -1 if truncated."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
+    draw, position = get_number(content, position, last)
     size, position = get_number(content, position, last)
     end = position + size
-    if root < 0 or uses < 0 or missed < 0 or size < 1 or end > last:
-        return root, (uses, missed), 0, position, -1
-    return root, (uses >> 2, missed), uses & 3, position, end
+    if root < 0 or uses < 0 or missed < 0 or draw < 0 or draw >= DRAWS or size < 1 or end > last:
+        return root, (uses, missed), (uses & 3, draw), position, -1
+    return root, (uses >> 2, missed), (uses & 3, draw), position, end
 
 
 @njit
@@ -100,8 +88,6 @@ def _count(records):
         if first == last:
             continue
         _, _, position = _begin(records.content, first, last)
-        if position >= 0:
-            position = _after_totals(records.content, position, last)
         while 0 <= position < last:
             _, _, _, _, position = _next(records.content, position, last)
             number += 1
@@ -111,60 +97,35 @@ def _count(records):
 
 
 @njit
-def _list(records, found, left_out):
+def _list(records, found):
     taken = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         sweeps, _, position = _begin(records.content, first, last)
-        for k in range(CLASSES):
-            total, position = get_number(records.content, position, last)
-            left_out[k] += mean_uses(total, sweeps)
         while position < last:
-            root, sums, shared, start, position = _next(records.content, position, last)
-            weight = expected_uses(sums[0], sweeps, shared)
+            root, sums, marks, start, position = _next(records.content, position, last)
+            weight, variance = round_uses(sums[0], sums[1], sweeps, step_of(marks[0]), marks[1])
             if weight > 0:
-                left_out[_class_of(records.content, start, position)] -= weight
                 found.pairs[taken] = pair
                 found.roots[taken] = root
                 found.starts[taken] = start
                 found.ends[taken] = position
                 found.weights[taken] = weight
-                found.variances[taken] = error_variance(weight, sweeps, shared)
+                found.variances[taken] = variance
                 taken += 1
     return taken
 
 
-@njit
-def _class_of(content, first, last):
-    """Return the class of an encoded fragment's rule: each cut node after the first is a nonterminal."""
-    _, position = get_number(content, first, last)
-    nonterminals = 0
-    while position < last:
-        value, position = get_number(content, position, last)
-        nonterminals += np.int64(value == 1)
-    return rule_class(nonterminals)
-
-
 def list_fragments(records: Blobs) -> Fragments:
     """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
-    return _read_fragments(records)[0]
-
-
-def left_out(records: Blobs) -> NDArray[np.int64]:
-    """Return the uncounted expected uses by number of nonterminals, int64[CLASSES]. Raises `DerivationError`."""
-    return _read_fragments(records)[1]
-
-
-def _read_fragments(records: Blobs) -> tuple[Fragments, NDArray[np.int64]]:
     number, cut_short = _count(records)
     if cut_short >= 0:
         raise DerivationError(f"the averages of pair {cut_short} of the batch are truncated")
     columns = [np.empty(number, np.int64) for _ in range(6)]
-    uncounted = np.zeros(CLASSES, np.int64)
-    taken = _list(records, Fragments(records.content, *columns), uncounted)
-    return Fragments(records.content, *(column[:taken] for column in columns)), uncounted
+    taken = _list(records, Fragments(records.content, *columns))
+    return Fragments(records.content, *(column[:taken] for column in columns))
 
 
 @njit
@@ -224,13 +185,12 @@ def _write(averages, content, offsets):
         if averages.sweeps[pair] > 0:
             position = put_number(content, position, averages.sweeps[pair])
             position = put_number(content, position, averages.floor[pair])
-            for k in range(CLASSES):
-                position = put_number(content, position, averages.total[pair, k])
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
             position = put_number(content, position, np.int64(entry["root"]))
             position = put_number(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
             position = put_number(content, position, np.int64(entry["missed"]))
+            position = put_number(content, position, np.int64(entry["draw"]))
             position = put_number(content, position, np.int64(entry["size"]))
             start = BYTES_PER_SLOT * averages.first[pair] + np.int64(entry["start"])
             for byte in range(entry["size"]):
@@ -244,60 +204,48 @@ def write_averages(averages: Averages) -> Blobs:
     """Encode the record of each pair; empty for pairs without averaged sweeps."""
     taken = int(averages.taken.sum())
     bound = BYTES_PER_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
-    content = np.empty(bound + (2 + CLASSES) * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
+    content = np.empty(bound + 2 * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
     offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     size = _write(averages, content, offsets)
     return Blobs(content[:size].copy(), offsets)
 
 
 @njit
-def _begin_record(view, content, first, last, left):
-    """Return sweeps, floor and the position of the entries of a record; position -1 if the bytes are not one.
+def _begin_record(view, content, first, last):
+    """Return sweeps, floor, the position of the entries of a record, and the largest sum of their uses.
 
-    Writes the totals to `left` int64[CLASSES]. A sweep credits each node of a tree with up to one use, which bounds
-    them.
+    The position is -1 if the bytes are not a record. A sweep credits each node of a tree with up to one use.
     """
     sweeps, floor, position = _begin(content, first, last)
     if position < 0 or sweeps >= MAX_SWEEPS or floor > _MAX_STORED:
-        return sweeps, floor, -1
-    most = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
-    for k in range(CLASSES):
-        left[k], position = get_number(content, position, last)
-        if left[k] < 0 or left[k] > most:
-            return sweeps, floor, -1
-        most -= left[k]
-    return sweeps, floor, position
+        return sweeps, floor, -1, 0
+    return sweeps, floor, position, np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
 
 
 @njit
 def _next_fitting(view, content, position, last, left, stack):
-    """Return the entry at `position` like `_next`, decoded into the variables; end -1 if it does not fit.
-
-    Subtracts its uses from `left`: the total of a class includes the uses of its entries.
-    """
-    root, sums, shared, start, end = _next(content, position, last)
-    if end < 0 or sums[0] > _MAX_STORED or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
-        return root, sums, shared, start, -1
-    nonterminals = decode_counting(root, view, stack, content, start, end)
-    if nonterminals < 0:
-        return root, sums, shared, start, -1
-    of_class = rule_class(nonterminals)
-    left[of_class] -= sums[0]
-    return root, sums, shared, start, end if left[of_class] >= 0 else -1
+    """Return the entry as `_next` does, decoded into the variables; end -1 if it does not fit or exceeds `left`."""
+    root, sums, marks, start, end = _next(content, position, last)
+    if end < 0 or sums[0] > min(left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
+        return root, sums, marks, start, -1
+    if not decode_fragment(root, view, stack, content, start, end):
+        return root, sums, marks, start, -1
+    return root, sums, marks, start, end
 
 
 @njit
-def _check(batch, state, slots, records, left, stack, wrong):
-    """Mark pairs whose records do not match their forest, or do not fit in their slots, in `wrong`."""
+def _check(batch, state, slots, records, stack, wrong):
+    """Mark the pairs whose records do not match their forest, or have no room in their slots, in `wrong`."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        _, _, position = _begin_record(view, records.content, first, last, left)
+        _, _, position, left = _begin_record(view, records.content, first, last)
         room = slots[pair]
         while 0 <= position < last:
-            _, _, _, start, position = _next_fitting(view, records.content, position, last, left, stack)
+            _, sums, _, start, position = _next_fitting(view, records.content, position, last, left, stack)
+            left -= sums[0]
             room -= slots_of(position - start)
             if room < 0:
                 position = -1
@@ -305,26 +253,25 @@ def _check(batch, state, slots, records, left, stack, wrong):
 
 
 @njit
-def _read(averages, batch, state, records, left, stack, work, wrong):
-    """Fill the averages from the records, and mark pairs like `_check`."""
+def _read(averages, batch, state, records, stack, work, wrong):
+    """Fill the averages from the records, and mark the pairs as `_check` does."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        sweeps, floor, position = _begin_record(view, records.content, first, last, left)
+        sweeps, floor, position, left = _begin_record(view, records.content, first, last)
         averages.sweeps[pair] = sweeps
         averages.floor[pair] = floor
-        for k in range(CLASSES):
-            averages.total[pair, k] = left[k]
         while 0 <= position < last:
-            root, sums, shared, start, position = _next_fitting(view, records.content, position, last, left, stack)
+            root, sums, marks, start, position = _next_fitting(view, records.content, position, last, left, stack)
             if position < 0:
                 break
+            left -= sums[0]
             work.registers[0]["epoch"] += 1
             make_summary(root, view, work)
             hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
-            if not put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position]):
+            if not put_entry(averages, pair, hashes, root, sums, marks, records.content[start:position]):
                 position = -1
         wrong[pair] = position < 0
 
@@ -332,8 +279,8 @@ def _read(averages, batch, state, records, left, stack, work, wrong):
 def check_records(batch: Batch, records: Blobs) -> None:
     """Raise `DerivationError` if bytes differ from the record that `write_averages` would write."""
     wrong = np.zeros(batch.size, np.bool_)
-    left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
-    _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, left, stack, wrong)
+    stack = np.empty(batch.most_nodes + 1, np.int64)
+    _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, wrong)
     if wrong.any():
         raise misfit("averages", "do not match its forest", wrong)
 
@@ -342,8 +289,8 @@ def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
     wrong = np.zeros(batch.size, np.bool_)
     averages = empty_averages(batch)
-    left, stack = np.zeros(CLASSES, np.int64), np.empty(batch.most_nodes + 1, np.int64)
-    _read(averages, batch, empty_state(batch.forests), records, left, stack, walk_space(batch), wrong)
+    stack = np.empty(batch.most_nodes + 1, np.int64)
+    _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch), wrong)
     if wrong.any():
         raise misfit("averages", "do not match its forest", wrong)
     return averages

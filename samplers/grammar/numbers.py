@@ -35,15 +35,16 @@ ONE_MINIMAL_USE = ONE_USE // 8
 """Amount in units of 1/`ONE_USE` that a use in a minimal derivation adds to expected uses for translation."""
 ONE_COMPOSITION = ONE_USE // 4
 """Amount in units of 1/`ONE_USE` that a use in a composition adds to expected uses for translation."""
-MIN_EXPORTED_USES = ONE_USE // 8
-"""Minimum expected uses of a rule in a pair to be counted if no other pair uses the rule."""
-MIN_KEPT = ONE_USE // 32
-"""Minimum expected uses of a rule in a pair to be counted if other pairs use it. Smaller values may be dropped."""
+STEP = ONE_USE // 4
+"""Expected uses of a rule in a pair below this step are rounded to 0 or to the step at random, if no other pair uses
+the rule."""
+SHARED_STEP = ONE_USE // 32
+"""The step of rules that other pairs use."""
+DRAWS = 128
+"""Number of equally likely draws that decide which way expected uses are rounded."""
 MAX_SWEEPS = 2048
 """Maximum sweeps of an average. When reached, the average is halved to half as many sweeps, so it forgets slowly."""
 SHARED_SWEEPS = 128
 """Period in sweeps: a rule counts as shared for one to two periods after another pair last used it."""
 VARIANCE_PER_DRAW = 1
-"""Error variance per use of expected uses from a single draw: the variance of a Poisson count."""
-CLASSES = 4
-"""Number of rule classes by nonterminals: 0, 1, 2, and 3 or more."""
+"""Error variance of expected uses that come from a single draw, for each use: that of a Poisson count."""

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.averages import error_variance, expected_uses, mean_uses, rule_class
+from hierogram.samplers.forests.averages import draw_of_rule, round_uses
 from hierogram.samplers.forests.derivations import get_number, misfit, put_number
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch, place_in
 from hierogram.samplers.itg.derivations import (
     NODE,
@@ -385,8 +385,8 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
 
 
 @njit
-def _list_records(batch, records, first, words, found, left_out):
-    """List the counted rules of all records; returns their number and adds the uncounted uses to `left_out`."""
+def _list_records(batch, records, first, words, found):
+    """List the counted rules of all records and return their number."""
     taken = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -398,12 +398,11 @@ def _list_records(batch, records, first, words, found, left_out):
         at = begin
         while position < last:
             at, uses, position = next_entry(records.content, position, last, at, end)
-            mean = expected_uses(uses * ONE_USE, sweeps, True)
+            draw = draw_of_rule(batch.pairs[pair], at - begin, 0)
+            mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
                 rule = _rule_at(batch, pair, at - begin, words)
-                taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps, False)))
-            else:
-                left_out[rule_class(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
+                taken = _put(found, taken, rule, pair, (0, mean, variance))
     return taken
 
 
@@ -426,16 +425,14 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
     return RuleUses(*(column[:taken] for column in found))
 
 
-def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
-    """Count the records of averages, of the pairs from `first` on.
+def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
+    """Return the expected uses in the records of averages, of the pairs from `first` on.
 
-    Returns the counted uses, and the expected uses that are not counted by number of nonterminals, int64[CLASSES] in
-    units of 1/`ONE_USE`. Raises `DerivationError` if a record does not fit its pair.
+    Raises `DerivationError` if a record does not fit its pair.
     """
     found = _room(check_records(batch, records, first))
-    left_out = np.zeros(CLASSES, np.int64)
-    taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found, left_out)
-    return RuleUses(*(column[:taken] for column in found)), left_out
+    taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found)
+    return RuleUses(*(column[:taken] for column in found))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:

@@ -8,11 +8,11 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.forests.averages import add_missed_uses, encode_fragment, end_sweep, enter_rule, rule_class
+from hierogram.samplers.forests.averages import add_missed_uses, encode_fragment, end_sweep, enter_rule
 from hierogram.samplers.forests.forest import tail_range
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.forests.walk import make_summary
-from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_beside
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
@@ -37,8 +37,6 @@ def begin_credits(averaged, work):
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
     work.registers[0]["lost"] = 0
-    for k in range(CLASSES):
-        work.mass[k] = 0
 
 
 @njit
@@ -48,7 +46,6 @@ def credit(number, v, probability, at):
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
         return
-    work.mass[rule_class(work.summary[v]["nonterminals"])] += uses
     entry = work.credits[number]
     if entry["stamp"] != work.registers[0]["stamp"]:
         start = work.registers[0]["encoded"]
@@ -102,8 +99,6 @@ def end_credits(averages, pair, at):
             )  # fmt: skip
     if work.registers[0]["lost"] > 0:
         add_missed_uses(averages, pair, work.registers[0]["lost"])
-    for k in range(CLASSES):
-        averages.total[pair, k] += work.mass[k]
     end_sweep(averages, pair)
 
 

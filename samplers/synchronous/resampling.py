@@ -27,7 +27,6 @@ from hierogram.samplers.forests.fragments import (
     target_terminals_of,
 )
 from hierogram.samplers.forests.walk import make_summary
-from hierogram.samplers.grammar.numbers import CLASSES
 from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCALE, Scaled, scaled_down, times
 
 REGISTERS = np.dtype(
@@ -99,7 +98,18 @@ root node of the fragment.
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker; a sweep allocates nothing else."""
+    """Scratch memory of one worker; a sweep allocates nothing else.
+
+    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local number; `places` uint64[m] the local hash map; `by_length`
+    LENGTH[L] the current counts by length; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
+    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] the change of the table count of its
+    length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
+    rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
+    table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
+    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1];
+    `rows_read` uint32[N], shared by all workers, the table rows that each pair read last, one slot per node; `credits`
+    CREDIT[r] by local number, `credited` int32 the credited rules, `fragments` uint8 their fragments.
+    """
 
     # SUMMARY[n+1]: summaries by node.
     summary: NDArray[np.void]
@@ -140,8 +150,6 @@ class Workspace(NamedTuple):
     credits: NDArray[np.void]
     credited: NDArray[np.int32]
     fragments: NDArray[np.uint8]
-    # int64[CLASSES]: credited uses by number of nonterminals.
-    mass: NDArray[np.int64]
 
 
 def power_of_two(least: int) -> int:
@@ -178,7 +186,6 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         credits=np.zeros(batch.most_rules, CREDIT),
         credited=np.zeros(batch.most_rules, np.int32),
         fragments=np.zeros(64 * nodes + 1024, np.uint8),
-        mass=np.zeros(CLASSES, np.int64),
     )
 
 

@@ -135,11 +135,6 @@ SELECT source, target, count, expected_uses
  ORDER BY count - expected_uses, source, target
  LIMIT 20;
 
--- What share of the expected uses is not counted?
-SELECT l.uses / NULLIF(s.expected_tokens + l.uses, 0) AS uncounted_share
-  FROM store_state AS s
- CROSS JOIN (SELECT sum(uses) AS uses FROM left_out) AS l;
-
 -- Which rules lost the most on the last day with changes?
 SELECT day, source, target, expected_uses_before, expected_uses_now, standard_error, significant
   FROM rule_changes

@@ -17,16 +17,6 @@ def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
     return read_status(transaction.connection, url=url, schema=REVISIONS[-1])
 
 
-def uncounted_share(transaction: ReadTransaction) -> float:
-    """Return the share of all expected uses that belongs to rules too rare in a pair to be counted."""
-    row = transaction.row(
-        """SELECT l.uses / NULLIF(s.expected_tokens + l.uses, 0) AS uncounted_share
-  FROM store_state AS s
- CROSS JOIN (SELECT sum(uses) AS uses FROM left_out) AS l"""
-    )
-    return float(row[0] or 0) if row else 0.0
-
-
 def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last sweeps, oldest first: place in the schedule, resampled pairs, log-likelihood (natural).
 

@@ -19,7 +19,7 @@ from hierogram.storage.checks.integrity import (
 )
 from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction, read_left_out, write_left_out
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.grammar.changes import insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.occurrences import remove_pairs
@@ -30,7 +30,6 @@ from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
 from hierogram.storage.pairs.vocabulary import fold, word_ids
 from hierogram.storage.records import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
@@ -86,7 +85,6 @@ class Repair:
         self._writing = transaction
         self._connection = transaction.connection
         self._before = asdict(transaction.state)
-        self._left_out = read_left_out(transaction.connection)
         # Cached rows may no longer exist.
         for words in transaction.seen_words.values():
             words.clear()
@@ -221,24 +219,19 @@ class Repair:
             rebuild(self._writing)
         return len(wrong_words) + len(missing), len(renoted), len(blocks), len(by_keys)
 
-    def repair_totals(self, left_out: Sequence[float]) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Recompute the totals, and replace the uncounted expected uses by a recount.
+    def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Recompute the totals.
 
         Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
         """
         wrong = sum(self._changed(statement) for statement in _TOTALS)
         state = self._writing.state
-        write_left_out(self._connection, left_out)
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)
         # Later reads within this transaction must see them.
         self._connection.execute(update(store_state).values(**after))
-        changed = {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
-        for name, number, recount in zip(CLASSES_OF_RULES, self._left_out, left_out, strict=True):
-            if number != recount:
-                changed[f"left_out {name}"] = number, recount
-        return wrong, changed
+        return wrong, {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
 
     def problems(self) -> list[str]:
         """Return the remaining problems between the tables, one line each."""

@@ -1,20 +1,20 @@
 """Write transactions: the store's lock, its position and its running totals."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
-from sqlalchemy import Connection, CursorResult, Engine, delete, insert, select, update
+from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
 from hierogram.storage.database.loading import Loader, PostgresLoader
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
-from hierogram.storage.records.columns import NOTHING_LEFT_OUT, KeyRun
-from hierogram.storage.schema.tables import left_out, store_state
+from hierogram.storage.records.columns import KeyRun
+from hierogram.storage.schema.tables import store_state
 
 
 @dataclass(slots=True)
@@ -67,29 +67,6 @@ def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
 def create_state(connection: Connection) -> None:
     """Insert the totals of a new store."""
     connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
-    write_left_out(connection, NOTHING_LEFT_OUT)
-
-
-def read_left_out(connection: Connection) -> tuple[float, ...]:
-    """Return the expected uses that are not counted, by number of nonterminals."""
-    uses = dict(connection.execute(select(left_out.c.nonterminals, left_out.c.uses)).all())
-    return tuple(uses.get(nonterminals, 0.0) for nonterminals in range(len(NOTHING_LEFT_OUT)))
-
-
-def write_left_out(connection: Connection, uses: Sequence[float]) -> None:
-    """Replace the expected uses that are not counted."""
-    connection.execute(delete(left_out))
-    rows = [{"nonterminals": nonterminals, "uses": number} for nonterminals, number in enumerate(uses)]
-    connection.execute(insert(left_out), rows)
-
-
-def add_left_out(connection: Connection, change: Sequence[float]) -> None:
-    """Add to the expected uses that are not counted. Requires the lock of a write transaction."""
-    for nonterminals, more in enumerate(change):
-        if more:
-            connection.execute(
-                update(left_out).where(left_out.c.nonterminals == nonterminals).values(uses=left_out.c.uses + more)
-            )
 
 
 Words = dict[str, dict[str, int]]

@@ -15,7 +15,7 @@ from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import read_left_out, read_state
+from hierogram.storage.database.transactions import read_state
 from hierogram.storage.grammar.rules import read_status
 from hierogram.storage.pairs.pairs import IDS_PER_QUERY, pair_rows
 from hierogram.storage.records import (
@@ -97,10 +97,6 @@ class Snapshot:
     def status(self) -> StoreStatus:
         """Return the size and progress of the store."""
         return read_status(self._connection, url=self._url, schema=self._schema)
-
-    def left_out(self) -> tuple[float, ...]:
-        """Return the expected uses of uncounted rules, by number of nonterminals."""
-        return read_left_out(self._connection)
 
     def words(self, side: str) -> list[str]:
         """Return the vocabulary of a side (`source` or `target`), in byte order."""

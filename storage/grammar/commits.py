@@ -7,7 +7,7 @@ from sqlalchemy import Table, func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.loading import staged_keys, staged_progress
-from hierogram.storage.database.transactions import WriteTransaction, add_left_out, now
+from hierogram.storage.database.transactions import WriteTransaction, now
 from hierogram.storage.exceptions import PairChangedError, PairMissingError, RekeyError
 from hierogram.storage.grammar.changes import change_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
@@ -23,10 +23,8 @@ def save_derivations(transaction: WriteTransaction, updates: PairUpdates | None,
     """
     if updates is not None and len(updates):
         _save_pairs(transaction, updates)
-    if deltas is not None:
-        add_left_out(transaction.connection, deltas.left_out)
-        if len(deltas):
-            change_rules(transaction, merge_deltas(deltas))
+    if deltas is not None and len(deltas):
+        change_rules(transaction, merge_deltas(deltas))
 
 
 def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:

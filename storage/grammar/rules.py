@@ -13,7 +13,7 @@ from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.leases import WORKER_TABLES, Leases, check_token
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import read_left_out, read_state
+from hierogram.storage.database.transactions import read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
 from hierogram.storage.grammar.runs import save_run
 from hierogram.storage.pairs.vocabulary import readings, similar_words, spellings
@@ -28,7 +28,6 @@ from hierogram.storage.records import (
     SweepRecord,
     WrittenPart,
 )
-from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
@@ -273,7 +272,6 @@ def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus
         rules_stored=state.rules_stored,
         rule_tokens=state.rule_tokens,
         expected_tokens=state.expected_tokens,
-        left_out=dict(zip(CLASSES_OF_RULES, read_left_out(connection), strict=True)),
         rejected_lines=state.rejected_lines,
         sweeps=state.sweeps,
         last_log_likelihood=last,

@@ -25,7 +25,7 @@ from hierogram.storage.database.loading import (
     staged_rule_words,
 )
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction, add_left_out
+from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
 from hierogram.storage.grammar.changes import Rows, StoredUses, change_rules, index_words
 from hierogram.storage.grammar.commits import save_progress
@@ -60,7 +60,7 @@ def write_part(connection: Connection, name: str, updates: PairUpdates, deltas: 
     for table in tables:
         loader.analyze(table)
     changes = RuleChanges(*(getattr(deltas, column) for column in RuleChanges._fields))
-    return WrittenPart(name, len(updates), int(updates.burned_in.sum()), changes, deltas.left_out)
+    return WrittenPart(name, len(updates), int(updates.burned_in.sum()), changes)
 
 
 def _tables(name: str) -> tuple[Table, Table, Table]:
@@ -104,7 +104,6 @@ def merge_part(transaction: WriteTransaction, part: WrittenPart) -> None:
     tables = _tables(part.name)
     pairs, of_rules, of_words = tables
     save_progress(transaction, pairs, part.pairs, part.burned_in)
-    add_left_out(transaction.connection, part.left_out)
     if len(part.changes.keys):
         change_rules(transaction, _WorkerRules(part.changes, of_rules.name, of_words.name))
     for table in tables:

@@ -33,7 +33,6 @@ _SIDES = ("sources", "targets")
 """Text columns."""
 _CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses")
 """Columns of count changes."""
-NOTHING_LEFT_OUT = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +43,8 @@ class RuleDeltas:
     `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` are int32[n], `hiero` is bool[n].
     `counts` int64[n], `expected_uses` float64[n] and `expected_uses_variances` float64[n] are the changes of counts, of
     expected uses (multiples of 1/`ONE_USE`) and of the variances of their errors (multiples of 1/`ONE_SQUARE`).
-    `minimal_uses` int64[n] are the changes of uses in minimal derivations. `left_out` is the change of the expected
-    uses of uncounted rules, by number of nonterminals. New rules are stored in the given order; sort them by source, so
-    that rules that are looked up together are stored together.
+    `minimal_uses` int64[n] are the changes of uses in minimal derivations. New rules are stored in the given order;
+    sort them by source, so that rules that are looked up together are stored together.
     """
 
     keys: NDArray[np.uint64]
@@ -62,7 +60,6 @@ class RuleDeltas:
     expected_uses: NDArray[np.float64]
     expected_uses_variances: NDArray[np.float64]
     minimal_uses: NDArray[np.int64]
-    left_out: tuple[float, ...] = NOTHING_LEFT_OUT
 
     def __len__(self) -> int:
         """Return the number of rules."""
@@ -85,7 +82,7 @@ class RuleDeltas:
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """Return the selected rows, with the given sides."""
         columns = {name: getattr(self, name)[rows] for name in _column_names() if name not in _SIDES}
-        return RuleDeltas(sources=sources, targets=targets, left_out=self.left_out, **columns)
+        return RuleDeltas(sources=sources, targets=targets, **columns)
 
     def shown(self, row: int) -> str:
         """Return a rule for display, as `source ||| target`."""
@@ -93,11 +90,11 @@ class RuleDeltas:
 
 
 def _column_names() -> list[str]:
-    return [field.name for field in fields(RuleDeltas) if field.name != "left_out"]
+    return [field.name for field in fields(RuleDeltas)]
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
-    """Concatenate the rules of one or more parts, and add up `left_out`."""
+    """Concatenate the rules of one or more parts."""
     import numpy as np
 
     from hierogram.samplers.grammar.columns import concatenate_texts
@@ -106,8 +103,7 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
     for name in _column_names():
         values = [getattr(part, name) for part in parts]
         columns[name] = concatenate_texts(values) if name in _SIDES else np.concatenate(values)
-    left_out = tuple(sum(numbers) for numbers in zip(*(part.left_out for part in parts), strict=True))
-    return RuleDeltas(**columns, left_out=left_out)
+    return RuleDeltas(**columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +149,13 @@ class WrittenPart(NamedTuple):
     """A part of a commit that another process wrote to its own tables, whose names begin with `name`.
 
     `pairs` is the number of pairs, `burned_in` the number of them that have completed every stage. `changes` has the
-    row order of the part's table of rules, each key once. `left_out` is as in `RuleDeltas`.
+    row order of the part's table of rules, each key once.
     """
 
     name: str
     pairs: int
     burned_in: int
     changes: RuleChanges
-    left_out: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

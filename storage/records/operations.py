@@ -8,9 +8,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from hierogram.storage.records.pairs import UNSETTLED
 
-CLASSES_OF_RULES = ("0", "1", "2", "3+")
-"""Classes of rules, by number of nonterminals."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
@@ -18,10 +15,9 @@ class StoreStatus:
 
     `rules_in_use`: rules in the current derivations. `rules_expected`: rules with expected uses. `rules_stored`: all
     rules, including rules that occur only in minimal derivations. `rule_tokens`: uses of rules in the current
-    derivations. `expected_tokens`: expected uses of all rules. `left_out`: expected uses of rules that are too rare in
-    a pair to be counted, by `CLASSES_OF_RULES`. `failed_files`: spool inputs that could not be read. `deliveries`:
-    recent webhook deliveries, by state. `damaged_pairs`: pairs that are set aside until they are repaired. `wal_bytes`:
-    size of the write-ahead log of an SQLite store in bytes, None on Postgres.
+    derivations. `expected_tokens`: expected uses of all rules. `failed_files`: spool inputs that could not be read.
+    `deliveries`: recent webhook deliveries, by state. `damaged_pairs`: pairs set aside until they are repaired.
+    `wal_bytes`: size of the write-ahead log of an SQLite store in bytes, None on Postgres.
     """
 
     url: str
@@ -35,7 +31,6 @@ class StoreStatus:
     rejected_lines: int = 0
     sweeps: int = 0
     expected_tokens: float = 0.0
-    left_out: dict[str, float] = field(default_factory=dict)
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
     failed_files: int = 0

@@ -126,14 +126,6 @@ store_state = Table(
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
-# Expected uses of rules that are too rare in a pair to be counted. The last row includes rules with more nonterminals.
-left_out = Table(
-    "left_out",
-    metadata,
-    Column("nonterminals", Integer, primary_key=True, autoincrement=False),
-    Column("uses", Double, nullable=False),
-)
-
 corpora = Table(
     "corpora",
     metadata,

@@ -321,9 +321,9 @@ DAEMON_FAULTS = (
     Fault(
         "a rule that an export leaves out had no uses",
         "daemon/exports/difference.py",
-        "least = MIN_EXPORTED_USES / ONE_USE",
+        "least = STEP / ONE_USE",
         "least = 0.0",
-        (_DIFFERENCE, "-k", "eighth"),
+        (_DIFFERENCE, "-k", "quarter"),
     ),
     Fault(
         "new rules are discounted as if there were no others",

@@ -4,22 +4,44 @@ The exact weighted uses of each rule are kept as well, to check that the average
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tests.reference.streams import MASK, mix
+
 ONE_USE = 4096
-LEAST = ONE_USE // 32
+STEP, SHARED_STEP = ONE_USE // 4, ONE_USE // 32
+DRAWS = 128
 MAX_SWEEPS = 2048
 SWEEPS_PER_PRUNING = 16
+SHARED_SWEEPS = 128
 BYTES_PER_SLOT = 10
 
 
-def error_variance(mean: int, sweeps: int, *, shared: bool) -> int:
-    """0.9 m (1 - m/2) / T^(3/4) + m/1024, or m/64 of a shared rule, m at most 1 in the bracket; in squared units."""
+def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
+    """Number from 0 to 127 that decides which way the uses of a rule are rounded in a pair."""
+    return mix(mix(mix(pair) + source_hash & MASK) + target_hash & MASK) % DRAWS
+
+
+def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
+    """Uses from which a mean is rounded to its step: the middle of one of 128 equal parts from 0 to the step."""
+    return Fraction(2 * draw + 1, 2 * DRAWS) * (SHARED_STEP if shared else STEP) * sweeps
+
+
+def error_variance(mean: int, sweeps: int) -> int:
+    """0.9 m (1 - m/2) / T^(3/4), m at most 1 in the bracket; in squared units."""
     root = math.sqrt(sweeps)
-    of_chain = 0.9 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / (root * math.sqrt(root))
-    return int(of_chain + 0.5) + mean * ONE_USE // (64 if shared else 1024)
+    return int(0.9 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / (root * math.sqrt(root)) + 0.5)
+
+
+def round_uses(uses: int, missed: int, sweeps: int, draw: int, *, shared: bool) -> tuple[int, int]:
+    """Expected uses and their variance. A mean below the step is rounded to it, or to 0 below the threshold."""
+    if uses + missed // 3 < math.floor(threshold(draw, sweeps, shared=shared)):
+        return 0, 0
+    mean = math.floor(Fraction(uses, sweeps) + Fraction(1, 2))
+    rounded = max(mean, SHARED_STEP if shared else STEP)
+    return rounded, error_variance(rounded, sweeps) + rounded * (rounded - mean)
 
 
 @dataclass
@@ -29,6 +51,7 @@ class Entry:
     uses: int
     missed: int
     slots: int
+    shared: bool = False
 
     @property
     def most(self) -> int:
@@ -38,9 +61,13 @@ class Entry:
 
 @dataclass
 class Average:
-    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` that of all sweeps."""
+    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` that of all sweeps.
+
+    `draw` returns the draw of a rule.
+    """
 
     slots: int
+    draw: Callable[[Hashable], int]
     entries: dict[Hashable, Entry] = field(default_factory=dict)
     floor: int = 0
     sweeps: int = 0
@@ -48,14 +75,16 @@ class Average:
     truth: dict[Hashable, Fraction] = field(default_factory=dict)
     largest: int = 1
 
-    def sweep(self, credits: Mapping[Hashable, tuple[int, int]]) -> None:
-        """Add a sweep, given the uses of each rule and the bytes of its fragment."""
+    def sweep(self, credits: Mapping[Hashable, tuple[int, int]], shared: Collection[Hashable] = ()) -> None:
+        """Add a sweep, given the uses of each rule and the bytes of its fragment, and the rules that are shared."""
+        for rule, entry in self.entries.items():
+            entry.shared = rule in shared
         known = [rule for rule in credits if rule in self.entries]
         for rule in known:
             self.entries[rule].uses += credits[rule][0]
         for rule, (uses, size) in credits.items():
             if rule not in known:
-                self._enter(rule, uses, -(-size // BYTES_PER_SLOT))
+                self._enter(rule, uses, -(-size // BYTES_PER_SLOT), rule in shared)
             self.truth[rule] = self.truth.get(rule, Fraction(0)) + uses
             self.total += uses
         self.sweeps += 1
@@ -72,23 +101,29 @@ class Average:
         self.truth[rule] = self.truth.get(rule, Fraction(0)) + uses
         self.total += uses
 
-    def _enter(self, rule: Hashable, uses: int, slots: int) -> None:
+    def without_entry(self, rule: Hashable) -> int:
+        """Return the upper bound on the uses of a rule that has no entry."""
+        pruned = self.sweeps - self.sweeps % SWEEPS_PER_PRUNING
+        return self.floor + math.floor(threshold(self.draw(rule), pruned))
+
+    def _enter(self, rule: Hashable, uses: int, slots: int, shared: bool) -> None:
         self.largest = max(self.largest, slots)
-        if not self._has_room(slots):
-            self._prune()
         while not self._has_room(slots):
-            self._let_go(min(self.entries, key=lambda known: self.entries[known].most))
-        self.entries[rule] = Entry(uses, self.floor, slots)
+            least = min(self.entries, key=self._excess)
+            self.floor += max(self._excess(least), 0)
+            del self.entries[least]
+        self.entries[rule] = Entry(uses, self.without_entry(rule), slots, shared)
 
     def _has_room(self, slots: int) -> bool:
         return sum(entry.slots for entry in self.entries.values()) + slots <= self.slots
 
-    def _let_go(self, rule: Hashable) -> None:
-        self.floor = max(self.floor, self.entries.pop(rule).most)
+    def _excess(self, rule: Hashable) -> int:
+        return self.entries[rule].most - self.without_entry(rule)
 
     def _prune(self) -> None:
-        for rule in [rule for rule, entry in self.entries.items() if entry.most < LEAST * self.sweeps]:
-            self._let_go(rule)
+        for rule, entry in list(self.entries.items()):
+            if entry.most < math.floor(threshold(self.draw(rule), self.sweeps, shared=entry.shared)):
+                del self.entries[rule]
 
     def _halve(self) -> None:
         self.sweeps //= 2
@@ -101,16 +136,15 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """Return an upper bound on the missed uses of any rule, as proved in docs/model.md; two units allow for
-        rounding.
-        """
+        """Return an upper bound on the floor, as proved in docs/model.md; two units allow for rounding."""
         room = self.slots - self.largest + 1
-        return Fraction(LEAST * self.sweeps) + Fraction(self.largest * self.total + 2 * self.slots, room) + 2
+        return Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 
     def is_within_its_errors(self) -> bool:
         """Return whether every rule's exact uses are between its kept uses and its upper bound."""
         for rule, truth in self.truth.items():
-            entry = self.entries.get(rule, Entry(0, self.floor, 0))
-            if not entry.uses <= truth <= entry.most or entry.missed > self.bound():
+            entry = self.entries.get(rule, Entry(0, self.without_entry(rule), 0))
+            most_missed = self.bound() + threshold(self.draw(rule), self.sweeps)
+            if not entry.uses <= truth <= entry.most or entry.missed > most_missed:
                 return False
         return self.floor <= self.bound()

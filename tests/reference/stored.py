@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 MAX_SWEEPS = 2048
 ONE_USE = 4096
-CLASSES = 4
+DRAWS = 128
 BYTES_PER_SLOT = 10
 NUMBER_BITS = 56
 LARGEST = 0xFFFFFFFF
@@ -72,12 +72,11 @@ def is_state(content: bytes, nodes: Sequence[ForestNode]) -> bool:
     return numbers.ended
 
 
-def _fragment_class(content: bytes, root: int, nodes: Sequence[ForestNode]) -> int:
-    """Return the class of a fragment by its nonterminals. Raises `MalformedError` if bytes are not one at this root."""
+def _check_fragment(content: bytes, root: int, nodes: Sequence[ForestNode]) -> None:
+    """Raise `MalformedError` if bytes are not a fragment at this root."""
     if not 0 <= root < len(nodes):
         raise MalformedError
     numbers = Numbers(content)
-    nonterminals = 0
     pending = [root]
     while pending:
         x = pending.pop()
@@ -87,14 +86,12 @@ def _fragment_class(content: bytes, root: int, nodes: Sequence[ForestNode]) -> i
         if x != root and cut:
             if edge:
                 raise MalformedError
-            nonterminals += 1
             continue
         if edge >= len(nodes[x].edges) or not (cut or nodes[x].free):
             raise MalformedError
         pending += reversed(nodes[x].edges[edge])
     if not numbers.ended:
         raise MalformedError
-    return min(nonterminals, CLASSES - 1)
 
 
 def is_record(content: bytes, nodes: Sequence[ForestNode]) -> bool:
@@ -109,19 +106,19 @@ def is_record(content: bytes, nodes: Sequence[ForestNode]) -> bool:
 
 def _is_record(numbers: Numbers, nodes: Sequence[ForestNode]) -> bool:
     sweeps, floor = numbers.next(), numbers.next()
-    totals = [numbers.next() for _ in range(CLASSES)]
     level = nodes[-1].level
-    if not 0 < sweeps < MAX_SWEEPS or floor > LARGEST or sum(totals) > level * ONE_USE * sweeps:
+    left = level * ONE_USE * sweeps
+    if not 0 < sweeps < MAX_SWEEPS or floor > LARGEST:
         return False
     slots = 16 + 4 * level
     while not numbers.ended:
-        root, uses, missed, size = (numbers.next() for _ in range(4))
-        if size < 1 or uses >> 2 > LARGEST or missed > LARGEST or size > 0xFFFF:
+        root, uses, missed, draw, size = (numbers.next() for _ in range(5))
+        if size < 1 or uses >> 2 > LARGEST or missed > LARGEST or draw >= DRAWS or size > 0xFFFF:
             return False
         slots -= -(-size // BYTES_PER_SLOT)
-        of_class = _fragment_class(numbers.take(size), root, nodes)
-        totals[of_class] -= uses >> 2
-        if slots < 0 or totals[of_class] < 0:
+        _check_fragment(numbers.take(size), root, nodes)
+        left -= uses >> 2
+        if slots < 0 or left < 0:
             return False
     return True
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +17,6 @@ from hierogram.daemon.learning.kinds.kind import (
     SweepRequest,
     Trial,
     TrialOptions,
-    left_out_change,
     make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, stream_names
@@ -104,10 +102,6 @@ class LoadedRawPairs:
         """Return each pair's record."""
         return write_averages(self.batch, averages)
 
-    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return the expected uses of rules that the pairs do not count."""
-        return list_record_uses(self.batch, records, first)[1]
-
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages."""
         add_derivations(self.batch, state, due, averages)
@@ -117,8 +111,7 @@ class LoadedRawPairs:
     ) -> RuleDeltas:
         """Return the changes of rule counts."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
-        rules = self._columns(sum_uses([part for some in parts for part in some]))
-        return replace(rules, left_out=left_out_change(self, before, after, first))
+        return self._columns(sum_uses([part for some in parts for part in some]))
 
     def _uses(self, drawn: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
         if drawn is None:
@@ -128,7 +121,7 @@ class LoadedRawPairs:
             chosen[~drawn.chosen] = _LEFT_OUT
         found = [
             list_tree_uses(self.batch, drawn.trees, chosen, first),
-            list_record_uses(self.batch, drawn.records, first)[0],
+            list_record_uses(self.batch, drawn.records, first),
         ]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
 

@@ -15,7 +15,6 @@ from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import rule_key
-from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
@@ -104,9 +103,6 @@ class LoadedBatch(Protocol):
     def write_averages(self, averages: Averages) -> Blobs:
         """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
 
-    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return the expected uses that pairs from `first` on do not count, by nonterminals, in 1/`ONE_USE`."""
-
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages, in place."""
 
@@ -121,17 +117,6 @@ class LoadedBatch(Protocol):
 
     def occurrences(self, state: State) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""
-
-
-def left_out_change(
-    loaded: LoadedBatch, before: StoredSamples | None, after: StoredSamples | None, first: int
-) -> tuple[float, ...]:
-    """Return the change of the expected uses that no rule counts, by number of nonterminals."""
-    change = np.zeros(CLASSES, np.int64)
-    for drawn, sign in ((before, -1), (after, 1)):
-        if drawn is not None:
-            change += sign * loaded.left_out(drawn.records, first)
-    return tuple((change / ONE_USE).tolist())
 
 
 class SweepRequest(NamedTuple):

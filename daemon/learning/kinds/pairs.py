@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import StoredSamples, left_out_change
+from hierogram.daemon.learning.kinds.kind import StoredSamples
 from hierogram.samplers.counts.deltas import (
     Change,
     CountDeltas,
@@ -31,7 +31,6 @@ from hierogram.samplers.forests.records import (
     Fragments,
     check_records,
     fragment_changes,
-    left_out,
     list_fragments,
     read_averages,
     write_averages,
@@ -88,10 +87,6 @@ class ForestPairs(ABC):
         """Return each pair's record."""
         return write_averages(averages)
 
-    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """Return the expected uses of rules that the pairs do not count. The records contain them."""
-        return left_out(records)
-
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Add the current trees of the due pairs to the averages."""
         add_trees(averages, self.batch, state, due)
@@ -122,8 +117,7 @@ class ForestPairs(ABC):
                     deltas = add_minimal(deltas, self.batch, first + pairs, weight)
         entries = deltas.entries
         numbers = (deltas.counts, deltas.sampled, deltas.variances, deltas.minimal)
-        rules = self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
-        return replace(rules, left_out=left_out_change(self, before, after, first))
+        return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
 
     def occurrences(self, state: State) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""

@@ -10,7 +10,7 @@ from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, split_symbols
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
-from hierogram.storage.browsing import details, progress
+from hierogram.storage.browsing import details
 
 _COMPETING_RULES = 12
 _LINES = 10
@@ -44,7 +44,6 @@ def rule_routes(page: PageContext) -> APIRouter:
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
                 },
                 "two_sides": TWO_SIDES in notation.offers,
-                "uncounted_share": progress.uncounted_share(transaction),
                 "sql": transaction.statements,
                 "_symbols": lambda side: split_symbols(side, settings),
                 "_sides": (view.side(source), view.side(target)),

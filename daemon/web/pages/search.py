@@ -68,7 +68,6 @@ def search_routes(page: PageContext) -> APIRouter:
                 "query": asdict(query),
                 "store": {"rules_in_use": status.rules_in_use, "uses": status.rule_tokens, "pairs": status.pairs},
                 "corpora": progress.corpus_names(transaction),
-                "uncounted_share": progress.uncounted_share(transaction),
                 "two_sides": TWO_SIDES in notation.offers,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
                 "_orders": ORDERS,

@@ -15,7 +15,7 @@ from hierogram.daemon.web.pages.forms import texts
 from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, find_notation
-from hierogram.storage.browsing import details, progress, words
+from hierogram.storage.browsing import details, words
 from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import Phrase, most_used_rules
@@ -86,7 +86,6 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
             if not word.token.startswith(PART_MARK)
         ],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
-        "uncounted_share": progress.uncounted_share(transaction) if two_sides else 0.0,
         "sql": transaction.statements,
         "_two_sides": two_sides,
         "_pair": notation.one,

@@ -129,7 +129,7 @@ def test_both_exports_have_errors(
     assert diff(tmp_path / "before", tmp_path / "after", 10).significant == significant
 
 
-def test_a_rule_missing_from_an_export_may_have_had_an_eighth(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_a_rule_that_is_not_exported_may_have_had_a_quarter(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta("a", "x", 1, 2)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")

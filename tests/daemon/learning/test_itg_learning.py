@@ -45,11 +45,10 @@ def test_stored_rules_are_the_derivations_rules(raw: Store) -> None:
         )
     binary = sum(found.get(sides, (0, 0))[0] for sides in (STRAIGHT, INVERTED))
     assert binary == sum(lexical.values()) - len(RAW)
-    # Expected uses have the same sum except for rounding; uses that are not counted are reported as left out.
+    # Expected uses have the same sum, except that small uses are rounded at random.
     expected = sum(sampled for sides, (_, sampled) in found.items() if sides[0] and sides not in (STRAIGHT, INVERTED))
     words = sum(len(source.split()) for source, _ in RAW)
-    assert abs(words - status.left_out["0"] - expected) < 0.05
-    assert checked.left_out == status.left_out
+    assert expected == pytest.approx(words, rel=0.03)
     assert {row.label for row in raw.labels()} == {"pair", "source null", "target null"}
     assert all(row.strength > 0 for row in raw.labels())
 

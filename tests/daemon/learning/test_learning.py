@@ -45,7 +45,6 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
         ("UPDATE rules SET expected_uses = expected_uses / 2 WHERE id = (SELECT max(id) FROM rules)", "expected_uses"),
         ("UPDATE rules SET expected_uses_variance = 0 WHERE id = (SELECT max(id) FROM rules)", "uses_variance"),
         ("UPDATE rules SET minimal_uses = minimal_uses + 1 WHERE id = (SELECT max(id) FROM rules)", "minimal_uses is"),
-        ("UPDATE left_out SET uses = uses + 1 WHERE nonterminals = 1", "left_out of rules with 1 nonterminals"),
         ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
         (
             "DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)",
@@ -61,7 +60,6 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
         "expected uses",
         "error",
         "minimal uses",
-        "left out",
         "length",
         "derivation lost",
         "expected uses damaged",

@@ -50,8 +50,6 @@ DAMAGE = {
     "extra rule": EXTRA,
     "totals": "UPDATE store_state SET rules_in_use = 5, rules_expected = 3, rules_stored = 4, rule_tokens = 6,"
     " expected_tokens = 7, settled = 8, source_types = 9",
-    "left out": "UPDATE left_out SET uses = nonterminals + 5 WHERE nonterminals IN (0, 3)",
-    "left out deleted": "DELETE FROM left_out",
     "ids": "UPDATE store_state SET last_rule_id = 1, last_word_id = 2, last_pair_id = 3",
     "key runs emptied": "DELETE FROM rule_key_runs",
     "rule words": f"DELETE FROM rule_words WHERE rule_id = {USED}",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.reference.averages import error_variance
+from tests.reference.averages import draw_of_rule, error_variance, round_uses
 from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, phrase, uses_of
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, slice_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import CLASSES, MAX_SWEEPS, MIN_KEPT, ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import decode, encode
 from hierogram.samplers.itg.sampler import make_plan
@@ -114,7 +114,7 @@ def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
     assert (again.uses == averages.uses).all()
     assert (again.sweeps == averages.sweeps).all()
     # A rule that occurs at two places of a pair is rounded at each.
-    one, left_out = list_record_uses(batch, records)
+    one = list_record_uses(batch, records)
     found = named(batch, one)
     for pair, of_pair in enumerate(expected):
         for rule, uses in of_pair.items():
@@ -122,10 +122,9 @@ def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
             assert count == 0
             assert abs(uses * ONE_USE / sweeps[pair] - mean) < 5
     assert found == {}
-    assert (left_out == 0).all()
     of_pair = np.array(sweeps)[one.pairs]
     assert one.variances.tolist() == [
-        error_variance(m, s, shared=False) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
+        error_variance(m, s) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
     ]
 
 
@@ -149,31 +148,38 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
             weights, sweeps = [weight / 2 for weight in weights], sweeps // 2
     assert averages.sweeps.tolist() == [sweeps]
     twins = [rules_of((((0, 1), (0, 1)),), 0, tree) for tree in (NULLS, STRAIGHT)]
-    found = named(batch, list_record_uses(batch, write_averages(batch, averages))[0])
+    found = named(batch, list_record_uses(batch, write_averages(batch, averages)))
     for rule in twins[0] | twins[1]:
         truth = sum(weight * own[rule] for weight, own in zip(weights, twins, strict=True)) / sweeps
         _, mean, _ = found.get((0, rule), (0, 0, 0))
-        # Halves of odd sums are rounded down at each of the rule's places. Rare rules are not counted.
+        # Halves of odd sums are rounded down at each of the rule's places. Rare rules are rounded to 0 or 1/32.
         lost = 3 * (before + since >= MAX_SWEEPS) / sweeps + (1 / 32 if mean == 0 else 1 / ONE_USE)
-        assert -1 / ONE_USE <= truth - mean / ONE_USE < lost
+        gained = 1 / 32 if mean == SHARED_STEP else 1 / ONE_USE
+        assert -gained <= truth - mean / ONE_USE < lost
     assert int(averages.uses.max()) <= 3 * sweeps
 
 
-def test_every_use_is_counted_or_reported_as_left_out() -> None:
-    """A place used in one of 33 to 48 sweeps is either counted or reported as left out."""
-    batch = batch_of((((0, 1), (0, 1)),))
-    for rest, counted in ((30, True), (40, False)):
-        averages = empty_averages(batch)
-        for number in range(rest + 1):
-            tree = NULLS if number == 3 else STRAIGHT
-            add_derivations(batch, put(batch, [tree]), np.ones(1, np.bool_), averages)
-        uses, left_out = list_record_uses(batch, write_averages(batch, averages))
-        assert (len(uses.rules) > 3) == counted
-        # Three straight rules in the sweep, besides the one common to all sweeps, and four null emissions.
-        assert left_out[2] == left_out[3] == 0
-        assert left_out[0] == (0 if counted else 4 * round(ONE_USE / (rest + 1)))
-        assert len(left_out) == CLASSES
-        assert MIN_KEPT / ONE_USE == 1 / 32
+def test_small_uses_of_a_place_are_rounded_at_random() -> None:
+    """Each place that is used in one of 90 sweeps is rounded by its own draw: to 1/32, or to 0."""
+    pairs = (((0, 1), (0, 1)),) * 40
+    batch = batch_of(pairs)
+    averages = empty_averages(batch)
+    for number in range(90):
+        tree = NULLS if number == 3 else STRAIGHT
+        add_derivations(batch, put(batch, [tree] * 40), np.ones(40, np.bool_), averages)
+    uses = list_record_uses(batch, write_averages(batch, averages))
+    small = uses.sampled == SHARED_STEP
+    # Four words without a partner: their places follow the two rules with children.
+    expected = [
+        (pair, round_uses(ONE_USE, 0, 90, draw_of_rule(pair, place, 0), shared=True))
+        for pair in range(40)
+        for place in range(2, 6)
+    ]
+    counted = [(pair, *rounded) for pair, rounded in expected if rounded[0]]
+    found = zip(uses.pairs[small], uses.sampled[small], uses.variances[small], strict=True)
+    assert [tuple(map(int, one)) for one in found] == counted
+    # 160 places with 1/90 of a use each.
+    assert len(counted) / 32 == pytest.approx(160 / 90, abs=0.5)
 
 
 def drawn_corpus(random: Random) -> Pairs:
@@ -188,7 +194,7 @@ def drawn_corpus(random: Random) -> Pairs:
 
 
 def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
-    """The sums of a chain's draws are exact by the twin; everything not counted is reported as left out."""
+    """The sums of a chain's draws are exact by the twin; the rounded uses have the same sum, except for chance."""
     pairs = drawn_corpus(Random(11))
     kernel = kernel_of(pairs)
     state = kernel.init(1, MODEL1)
@@ -206,19 +212,16 @@ def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
                 committed[each] = read_averages(kernel.batch, write_averages(kernel.batch, committed[each]))
     records = [write_averages(kernel.batch, averages) for averages in committed.values()]
     assert len({record.content.tobytes() for record in records}) == 1
-    kept, left_out = list_record_uses(kernel.batch, records[0])
+    kept = list_record_uses(kernel.batch, records[0])
     total = sum(sum(of_pair.values()) for of_pair in exact) / sweeps
-    # Half a unit at each place of a pair.
-    places = len(committed[1].uses)
-    assert abs(int(kept.sampled.sum() + left_out.sum()) / ONE_USE - total) < places / ONE_USE / 2
     found = named(kernel.batch, kept)
     for pair, of_pair in enumerate(exact):
         for rule, uses in of_pair.items():
             _, mean, _ = found.get((pair, rule), (0, 0, 0))
             alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
-            # A rule that is not counted at any of its places has less than 1/32 at each.
-            assert -alike < uses / sweeps * ONE_USE - mean < alike * MIN_KEPT
-    assert int(kept.sampled.sum()) / ONE_USE > 0.99 * total
+            # At each of its places, a rule with less than 1/32 of a use is rounded to 0 or 1/32.
+            assert abs(uses / sweeps * ONE_USE - mean) < alike * SHARED_STEP
+    assert int(kept.sampled.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
 
 
 def test_records_that_do_not_fit_are_refused() -> None:
@@ -258,7 +261,7 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
     for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
         records = join_blobs([bytes([2, place, 1]), b""])
         if fitting:
-            assert len(list_record_uses(batch, records)[0].rules) == 1
+            assert len(list_record_uses(batch, records).rules) == 1
             assert write_averages(batch, read_averages(batch, records)).content.tolist() == [2, place, 1]
             continue
         for read in (read_averages, list_record_uses):
@@ -271,4 +274,4 @@ def test_uses_that_cancel_out_are_omitted() -> None:
     found = sum_uses([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
     assert [column.tolist() for column in found] == [[1], [0], [2], [5], [0]]
     assert len(sum_uses([]).rules) == 0
-    assert len(list_record_uses(batch_of(PAIRS), empty_blobs(len(PAIRS)))[0].rules) == 0
+    assert len(list_record_uses(batch_of(PAIRS), empty_blobs(len(PAIRS))).rules) == 0

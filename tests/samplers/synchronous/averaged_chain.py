@@ -11,22 +11,22 @@ from tests.reference.models import Model
 from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import KernelChain, rules_of_deltas
 
-from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import BYTES_PER_SLOT, Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
 from hierogram.samplers.synchronous.sweeps import SweepPlan, sweep_pairs
 
 
-def all_fragments(averages: Averages) -> Fragments:
-    """Return every entry with its uses in all sweeps, even if not counted; its variance is its possible missed uses."""
+def all_fragments(averages: Averages, name: str = "uses") -> Fragments:
+    """Return every entry with a number as its weight, even if not counted; its variance is its possible missed uses."""
     columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
             start = BYTES_PER_SLOT * int(averages.first[pair]) + int(entry["start"])
             end = start + int(entry["size"])
-            row = (pair, int(entry["root"]), start, end, int(entry["uses"]), int(entry["missed"]))
+            row = (pair, int(entry["root"]), start, end, int(entry[name]), int(entry["missed"]))
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
     return Fragments(averages.content, *(np.array(column, np.int64) for column in columns))
@@ -59,12 +59,20 @@ class AveragedChain(KernelChain):
 
     def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:
         """Return the rules that a pair keeps, with their uses and their possible missed uses."""
-        every = all_fragments(self.chain.averages)
-        own = np.flatnonzero(every.pairs == pair)
-        deltas = add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
+        deltas = self._entries(pair, "uses")
         missed = rules_of_deltas(deltas._replace(counts=deltas.variances), self.forests)
         uses = rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
         return {rule: (uses[rule], missed[rule]) for rule in uses}
+
+    def marks(self, pair: int, name: str) -> Counter[Rule]:
+        """Return a number of each entry of a pair, such as its draw."""
+        deltas = self._entries(pair, name)
+        return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
+
+    def _entries(self, pair: int, name: str) -> CountDeltas:
+        every = all_fragments(self.chain.averages, name)
+        own = np.flatnonzero(every.pairs == pair)
+        return add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
 
     def uses(self) -> Counter[Rule]:
         """Return the uses of all pairs in all averaged sweeps, by rule, as integers."""

@@ -121,7 +121,6 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "exports": lambda transaction: [progress.last_exports(transaction, 5)],
     "failed files": lambda transaction: [progress.last_failed_files(transaction, 5)],
     "deliveries": lambda transaction: [progress.open_deliveries(transaction, 5)],
-    "the share that is not counted": lambda transaction: [progress.uncounted_share(transaction)],
 }
 
 

@@ -41,7 +41,6 @@ TABLES = {
     "pair_positions": "pair_id",
     "sentence_pairs": "id",
     "store_state": "id",
-    "left_out": "nonterminals",
     "rule_history": "day, rule_id",
     "reported_rules": "rule_id",
     "vocabulary": "id",

@@ -25,7 +25,7 @@ from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import rule_key_from_hashes
 from hierogram.samplers.forests.records import write_averages
 from hierogram.samplers.grammar.keys import ALL_BITS
-from hierogram.samplers.grammar.numbers import MIN_EXPORTED_USES, MIN_KEPT, ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE, SHARED_STEP, STEP
 from hierogram.samplers.grammar.schedules import stratified_schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
@@ -175,7 +175,7 @@ def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> No
     sums, same = together(exact, kept)
     typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
     typer.echo("|---|---:|---:|---:|")
-    for least, most in ((MIN_KEPT, MIN_EXPORTED_USES), (MIN_EXPORTED_USES, None)):
+    for least, most in ((SHARED_STEP, STEP), (STEP, None)):
         means = ONE_USE * sums / sweeps
         chosen = (means >= least) & (means < (most or np.inf))
         share = same[chosen].sum() / sums[chosen].sum()

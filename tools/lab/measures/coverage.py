@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
 
-The true uses of a chain are the means of the other chains after the most sweeps, by exact sums of all rules. A chain's
-own estimates are those of a store after this number of sweeps: its records as written, with their errors.
+The truth of a chain is the mean of the exact sums of the other chains after most sweeps. A chain's own part is what a
+store of this age would show: its records, as they are written, with their errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.records import left_out, list_fragments, write_averages
+from hierogram.samplers.forests.records import list_fragments, write_averages
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
 from hierogram.tools.lab.measures.results import Corpus
@@ -31,12 +31,11 @@ _NOMINAL = 1.959964
 
 
 class Shown(NamedTuple):
-    """Estimates of a store: `keys` uint64[R, 2], expected uses and their errors float64[R]; share of all uses."""
+    """Rules that a store shows: `keys` uint64[R, 2], expected uses and their errors float64[R]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
     errors: NDArray[np.float64]
-    share: float
 
 
 class Coverage(NamedTuple):
@@ -59,13 +58,10 @@ def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Itera
     for averaged, state, _ in sweeping(batch, corpus, seed, max(ages)):
         if averaged not in ages:
             continue
-        records = write_averages(state.averages)
-        deltas = add_fragments(empty_deltas(), batch, list_fragments(records))
+        deltas = add_fragments(empty_deltas(), batch, list_fragments(write_averages(state.averages)))
         means = deltas.sampled[: deltas.entries] / ONE_USE
         errors = np.sqrt(deltas.variances[: deltas.entries] / ONE_SQUARE)
-        counted = float(means.sum())
-        share = counted / (counted + float(left_out(records).sum()) / ONE_USE)
-        yield Shown(deltas.keys[: deltas.entries].copy(), means, errors, share)
+        yield Shown(deltas.keys[: deltas.entries].copy(), means, errors)
 
 
 def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
@@ -136,7 +132,7 @@ def main(
     typer.echo(f"| {' | '.join(columns)} | rules shown |")
     typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for age, of_age in zip(sweeps, zip(*found, strict=True), strict=True):
-        share = np.mean([one.share for one in of_age])
+        share = sum(one.means.sum() for one in of_age) / sum(truth.means.sum() for truth in truths)
         for row in rows(of_age, truths):
             if row.rules:
                 cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"

@@ -322,6 +322,5 @@ def reset_derivations(url: str) -> None:
         "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
         "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0,"
         " rules_in_use = 0, rules_expected = 0, rules_stored = 0, rule_tokens = 0, expected_tokens = 0",
-        "UPDATE left_out SET uses = 0",
     ):
         query(url, statement)
