@@ -46,6 +46,7 @@ from hierogram.daemon.exports.publication import (
 from hierogram.daemon.exports.scratch import (
     ReadState,
     Scratch,
+    load_matching_rules,
     load_new_rules,
     load_pair_uses,
     load_rules,
@@ -141,6 +142,10 @@ def score_rules(
     settings, options = snapshot.settings(), plan.options
     states = snapshot.status().pairs.items()
     whole = plan.corpus is None
+    side = make_pipeline(settings).source
+    test_set = None if options.filter_for is None else read_sentence_index(options.filter_for, side)
+    keeps = None if test_set is None else test_set.keeps
+    loaded_from, seen, linked = None, 0, False
     pairs = sum(number for state, number in states if state != UNALIGNED) if whole else None
     if plan.format.words:
         blocks = snapshot.pair_blocks(plan.corpus)
@@ -150,16 +155,25 @@ def score_rules(
         expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
         rules = snapshot.count_rules(expected=expected, minimal=minimal) if whole else None
         what = "read" if whole else "count"
-        load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
-        linked = LINKS in find_notation(settings.grammar).offers
+        derivations = snapshot.iterate_derivations(1, plan.corpus)
+        derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
         aligned = plan.format.alignments or plan.lexical or options.hiero
-        least = options.min_expected if minimal else None
-        if linked and (aligned or least is not None):
+        least = options.min_expected if minimal and derived else None
+        # Compositions change the sums of all rules, so all rules are needed.
+        if keeps is not None and whole and least is None:
+            loaded_from, seen = rules, snapshot.sum_uses(plan.samples, expected=expected, minimal=minimal)
+            load_matching_rules(scratch, snapshot, counted, plan.shape, keeps, lambda done: report(what, done, rules))
+        else:
+            load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
+        if derived and (aligned or least is not None):
             load_pair_uses(
                 scratch, snapshot, plan.corpus, counted, plan.shape, least, aligned,
-                lambda done: report("align", done, pairs),
+                lambda done: report("align", done, pairs), keeps,
             )  # fmt: skip
-    return _filter_and_score(scratch, snapshot, plan)
+            # Rules that match no sentence have no links here, but the constraints of Hiero depend on links of any rule.
+            pairs_in_order = (row for rows in snapshot.iterate_derivations(1, plan.corpus) for row in rows)
+            linked = keeps is not None and options.hiero and any(row.alignment for row in pairs_in_order)
+    return _filter_and_score(scratch, snapshot, plan, test_set, seen, loaded_from, linked)
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -169,39 +183,47 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
     """
     if not load_new_rules(scratch, snapshot, since, plan.options.counted, plan.shape):
         return False
-    _filter_and_score(scratch, snapshot, plan, since.seen)
+    test_set = None
+    if plan.options.filter_for is not None:
+        test_set = read_sentence_index(plan.options.filter_for, make_pipeline(snapshot.settings()).source)
+    _filter_and_score(scratch, snapshot, plan, test_set, since.seen)
     return True
 
 
 def _filter_and_score(
-    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, least_seen: float = 0
-) -> tuple[list[FilterCount], int]:
-    """Make the view `scored` from the view `rules`; return the counts after each filter, and the total."""
-    side = make_pipeline(snapshot.settings()).source
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, least_seen: float = 0,
+    loaded_from: int | None = None, linked: bool = False,
+) -> tuple[list[FilterCount], int]:  # fmt: skip
+    """Make the view `scored` from the view `rules`; return the counts after each filter, and the total.
+
+    `least_seen` is as in `score`, the others are as in `apply_filters`.
+    """
     filters = apply_filters(
-        scratch, plan.options, plan.samples, side, both_sides=plan.both_sides, lexicon=plan.format.lexicon
-    )
+        scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon,
+        loaded_from=loaded_from, linked=linked,
+    )  # fmt: skip
     left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
         load_lexical_weights(scratch, "kept")
-    score(scratch, plan, least_seen)
+    score(scratch, plan, least_seen, "rules" if loaded_from is None else "same_target")
     return filters, left
 
 
-def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0) -> None:
+def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0, target_rows: str = "rules") -> None:
     """Make the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `least_seen` is the smallest number of times that any rule is seen, if these are not all rules.
+    `least_seen` is the smallest number of times that any rule is seen, if these are not all rules. `target_rows` has
+    the target side and the uses of all rules with the target side of a scored rule.
     """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
     seen = plan.seen or f"least(uses, {samples})"
-    for side in ("source", "target"):
+    for side, rows in (("source", "rules"), ("target", target_rows)):
         scratch.run(f"""
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
-              FROM rules GROUP BY {side}""")
+              FROM {rows} GROUP BY {side}""")
     all_seen = max(least_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")

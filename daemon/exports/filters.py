@@ -21,7 +21,11 @@ from hierogram.samplers.grammar.rules import (
 _INDEXED = 3
 """Maximum length of indexed word runs. Longer runs are found by their first three words, then compared."""
 
-_IS_NONTERMINAL = re.compile(NONTERMINAL + r"\Z")
+_NUMBERED = 99
+"""Nonterminals with higher numbers are only in longer sides."""
+
+_NONTERMINAL_BEGINS = "[X,"
+_GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
 
 Run = tuple[str, ...]
 Starts = dict[int, list[int]]
@@ -45,6 +49,18 @@ class SentenceIndex:
                     places[tuple(words[start : start + size])].append((number, start))
         self._places = dict(places)
         self._found: dict[Run, Starts] = {}
+        self._symbols = {"", *(f"[X,{number}]" for number in range(1, _NUMBERED + 1))}
+        self._symbols.update(*self.sentences)
+
+    def keeps(self, side: str) -> bool:
+        """Return whether a source side matches a span of any sentence."""
+        symbols = side.split(" ")
+        # Most sides have a word that is in no sentence.
+        if len(symbols) <= _NUMBERED and not self._symbols.issuperset(symbols):
+            return False
+        if _NONTERMINAL_BEGINS not in side:
+            return not side or bool(self._find(tuple(symbols)))
+        return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
         """Yield the numbers of the sentences with a span that a source side matches, ascending.
@@ -84,22 +100,11 @@ class SentenceIndex:
 
 def _split_runs(side: str) -> tuple[list[Run], list[int]]:
     """Return the word runs of a side, and the numbers of nonterminals before, between and after them."""
-    runs: list[Run] = []
-    gaps = [0]
-    words: list[str] = []
-    for symbol in side.split(" ") if side else []:
-        if not _IS_NONTERMINAL.match(symbol):
-            words.append(symbol)
-            continue
-        if words:
-            runs.append(tuple(words))
-            words = []
-            gaps.append(0)
-        gaps[-1] += 1
-    if words:
-        runs.append(tuple(words))
-        gaps.append(0)
-    return runs, gaps
+    parts = _GAPS.split(side)
+    runs, gaps = parts[::2], [part.count(_NONTERMINAL_BEGINS) for part in parts[1::2]]
+    # A side that does not begin or end with a nonterminal has no gap there.
+    gaps = [0] * bool(runs[0]) + gaps + [0] * bool(runs[-1])
+    return [tuple(run.split()) for run in runs if run], gaps or [0]
 
 
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
@@ -174,37 +179,44 @@ def apply_filters(
     scratch: Scratch,
     options: ExportOptions,
     samples: int,
-    side: TextSide = TOKENS,
+    test_set: SentenceIndex | None = None,
     *,
     both_sides: bool = False,
     lexicon: bool = False,
+    loaded_from: int | None = None,
+    linked: bool = False,
 ) -> list[FilterCount]:
     """Make the view `kept` of the rules that pass all filters, and return the counts of each filter.
 
-    `side` divides the sentences of a test set. Raises `ExportError`.
+    The first filter keeps the rules that match a sentence of the test set. `loaded_from` is the number of rules from
+    which the view `rules` was loaded, if it has only matching rules. With `linked`, some rule of the store has links.
     """
-    linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
+    left, among = [], "rules"
+    if test_set is not None:
+        if loaded_from is None:
+            scratch.run("CREATE TABLE matching (source VARCHAR)")
+            for rows in scratch.columns("SELECT DISTINCT source FROM rules"):
+                if matching := [row for row in rows if test_set.keeps(row[0])]:
+                    scratch.insert("matching", matching)
+            among = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
+            [loaded_from] = scratch.row("SELECT count(*) FROM rules")
+        assert options.filter_for is not None
+        [after] = scratch.row(f"SELECT count(*) FROM {among}")
+        left.append(FilterCount(f"matches a sentence of {options.filter_for.name}", loaded_from, after))
+    linked = options.hiero and (linked or scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0)
     found = list(predicates(options, samples, linked, both_sides, lexicon))
-    names, conditions = [name for name, *_ in found], [condition for _, condition, _ in found]
-    if options.filter_for is not None:
-        test_set = read_sentence_index(options.filter_for, side)
-        scratch.run("CREATE TABLE matching (source VARCHAR)")
-        for rows in scratch.columns(f"SELECT DISTINCT source FROM rules WHERE {' AND '.join(conditions) or 'true'}"):
-            if matching := [row for row in rows if next(test_set.matches(row[0]), None) is not None]:
-                scratch.insert("matching", matching)
-        names.append(f"matches a sentence of {options.filter_for.name}")
-        conditions.append("source IN (SELECT source FROM matching)")
-    counts = _counts(scratch, conditions)
-    left = [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(names)]
+    conditions = [condition for _, condition, _ in found]
+    counts = _counts(scratch, among, conditions)
+    left += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(found)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
-        scratch.run(f"CREATE VIEW kept AS SELECT * FROM rules WHERE {where}")
+        scratch.run(f"CREATE VIEW kept AS SELECT rules.* FROM {among} WHERE {where}")
         return left
     scratch.run(f"""
         CREATE TABLE best AS
         SELECT id FROM (
             SELECT id, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS place
-              FROM rules WHERE {where}
+              FROM {among} WHERE {where}
         ) WHERE place <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
     best = scratch.row("SELECT count(*) FROM best")[0]
@@ -212,13 +224,7 @@ def apply_filters(
     return left
 
 
-def _counts(scratch: Scratch, conditions: list[str]) -> list[int]:
+def _counts(scratch: Scratch, among: str, conditions: list[str]) -> list[int]:
     """Return the numbers of rules that meet the first 0, 1, 2, … conditions."""
-    if any("SELECT" in condition for condition in conditions):
-        # SQL allows no membership test in an aggregate's filter.
-        return [
-            scratch.row(f"SELECT count(*) FROM rules WHERE {' AND '.join(conditions[:k]) or 'true'}")[0]
-            for k in range(len(conditions) + 1)
-        ]
     together = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
-    return list(scratch.row(f"SELECT {', '.join(['count(*)', *together])} FROM rules"))
+    return list(scratch.row(f"SELECT {', '.join(['count(*)', *together])} FROM {among}"))

@@ -112,8 +112,8 @@ MIN_EXPECTED = 0.1
 class ExportOptions(Options):
     """The rules that are exported, and their format.
 
-    Filters apply in the order of the fields. Without a format, the usual format of the store's kind of grammar is
-    written. Raises `OptionError`.
+    Filters apply in the order of the fields, but `filter_for` before `min_count`. Without a format, the usual format
+    of the store's kind of grammar is written. Raises `OptionError`.
     """
 
     format: Annotated[

@@ -5,7 +5,7 @@ rows alone, for any number of threads: sums are of integers, and output is sorte
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -218,6 +218,10 @@ LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
 """Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
 
 
+_SELDOM = 0.02
+"""Share of matching rules below which looking up rules by their target sides is faster than reading all rules."""
+
+
 class ReadState(NamedTuple):
     """Position up to which a store's rules were read: ids of the newest pair with a derivation and of the newest rule.
 
@@ -251,6 +255,29 @@ def load_rules(
              WHERE uses > 0 GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
     _view_loaded(scratch, shape)
+
+
+def load_matching_rules(
+    scratch: Scratch, snapshot: Snapshot, counted: CountKind, shape: Collection[str], keeps: Callable[[str], bool],
+    progress: Report | None = None,
+) -> None:  # fmt: skip
+    """Make the view `rules`, as `load_rules` does, of the rules whose source side is kept.
+
+    The table `same_target` (target, uses) has all rules with the target side of a kept rule, or all rules.
+    """
+    expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
+    found = snapshot.find_rules(keeps, progress or (lambda _: None), expected=expected, minimal=minimal)
+    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": found}, expected=expected, minimal=minimal)
+    scratch.load("loaded", _SIDES | dict.fromkeys(shape, "INTEGER") | _USES, rows)
+    _view_loaded(scratch, shape)
+    targets = [target for rows in scratch.columns("SELECT DISTINCT target FROM rules") for (target,) in rows]
+    _, last = snapshot.newest()
+    if len(found) < last * _SELDOM:
+        rows = snapshot.rules_beside(("target",), {"target": targets}, expected=expected, minimal=minimal)
+    else:
+        rows = snapshot.rule_blocks(("target",), expected=expected, minimal=minimal)
+    scratch.load("same_target", {"target": "VARCHAR"} | _USES, rows)
+    scratch.run("UPDATE same_target SET target = '' WHERE target IS NULL")
 
 
 def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
@@ -293,20 +320,20 @@ def _recount(
 
 def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
-    least: float | None, linked: bool, progress: Report | None = None,
+    least: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
 ) -> None:  # fmt: skip
     """Add to the view `rules` what its pairs alone say: compositions, where `least` is given, and links, if `linked`.
 
     Compositions are those that pairs have twice at least, and those with more than `SHORT` source symbols whose source
     side is expected `least` times. Rules of the view that are no compositions, nor of minimal derivations, and are used
-    less than twice, are left out where theirs is not. `shape` has `minimal_uses`. Links are those of `link_rules`.
-    Nothing changes where no pair has a derivation.
+    less than twice, are left out where theirs is not. `shape` has `minimal_uses`. Links are those of `link_rules`, for
+    rules whose source side is kept. Nothing changes if no pair has a derivation.
     """
     if next(snapshot.iterate_derivations(1, corpus), None) is None:
         return
     text = None if least is None else _Text(snapshot, corpus, least)
     of_shape = () if text is None else shape
-    blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape)
+    blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape, keeps=keeps)
     scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, progress)
     if text is not None:
         _compose(scratch, text, shape)
@@ -460,12 +487,12 @@ def link_rules(scratch: Scratch) -> None:
 
 def _pair_uses(
     snapshot: Snapshot, corpus: int | None, counted: CountKind | None, text: _Text | None, shape: Collection[str],
-    after: int = 0,
+    after: int = 0, keeps: Callable[[str], bool] | None = None,
 ) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
-    Rules are those of derivations, if `counted` says which, and those of compositions of a text. Pairs are those with
-    an id above `after`. Damaged pairs are left out.
+    Rules are those of derivations, if `counted` says which and their source side is kept, and those of compositions of
+    a text. Pairs are those with an id above `after`. Damaged pairs are left out.
     """
     import numpy as np
 
@@ -505,13 +532,16 @@ def _pair_uses(
             deltas = add_minimal(deltas, batch, np.arange(len(sound)), 1)
             found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
         derived = len(found)
+        rules = loaded.rules(deltas, np.arange(deltas.entries))
+        if keeps is not None:
+            kept = np.fromiter(map(keeps, rules.sources.strings()), np.bool_, deltas.entries)
+            found = [(of_some, np.where(kept[of_some.entries], weights, 0)) for of_some, weights in found]
         if composed is not None:
             found.append((fragment_links(deltas, batch, composed), composed.weights))
         pairs += len(rows)
         links, uses = uses_by_links([of_some for of_some, _ in found], [weights for _, weights in found])
         if not len(uses):
             continue
-        rules = loaded.rules(deltas, np.arange(deltas.entries))
         of_shape = (rules.numbers(name)[links.entries] for name in shape)
         numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *of_shape)
         columns = (

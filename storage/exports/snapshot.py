@@ -64,6 +64,8 @@ _BY_SIDE = (
 )
 """Condition that uses SQLite's indexes by side, which are ordered by block."""
 
+_BY_ID = "id IN (SELECT value FROM json_each(:id))"
+
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
     SQLITE: "CAST(julianday(date(added_at)) - 2440587.5 AS integer)",
@@ -144,9 +146,9 @@ class Snapshot:
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
 
     def rules_beside(
-        self, columns: Sequence[str], sides: Mapping[str, Collection[str]], *, expected: bool, minimal: bool
+        self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], *, expected: bool, minimal: bool
     ) -> Iterator[Block]:
-        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, as SQL columns."""
+        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides or ids, as SQL columns."""
         used, number = _uses(expected, minimal)
         postgres = self._connection.dialect.name == POSTGRES
         blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
@@ -154,7 +156,8 @@ class Snapshot:
         found = []
         for side, texts in sides.items():
             given[side] = list(texts) if postgres else json.dumps(list(texts))
-            among = f"{side} = ANY(:{side})" if postgres else _BY_SIDE.format(side)
+            chosen = _BY_ID if side == "id" else _BY_SIDE.format(side)
+            among = f"{side} = ANY(:{side})" if postgres else chosen
             found.append(f"SELECT id FROM rules WHERE {among}")
         statement = text(
             f"SELECT {', '.join((*columns, number))} FROM rules"
@@ -164,6 +167,30 @@ class Snapshot:
         for some in self._connection.execute(statement, given).partitions(_ROWS_PER_FETCH):
             rows += len(some)
             yield rows, ["\n".join(map(str, column)) for column in zip(*some, strict=True)]
+
+    def find_rules(
+        self, keeps: Callable[[str], bool], report: Callable[[int], None], *, expected: bool, minimal: bool
+    ) -> list[int]:
+        """Return the ids of the rules in `rule_blocks` whose source side is kept. `report` gets the rules read."""
+        used, _ = _uses(expected, minimal)
+        last = read_state(self._connection).last_rule_id
+        found, kept, before = [], False, None
+        for rows, (sources, ids) in self._blocks("rules", ("source", "id"), last, f"AND {used} > 0"):
+            for source, rule_id in zip(sources.split("\n"), ids.split("\n"), strict=True):
+                # Neighboring rules often have the same source side.
+                if source != before:
+                    kept, before = keeps(source), source
+                if kept:
+                    found.append(int(rule_id))
+            report(rows)
+        return found
+
+    def sum_uses(self, most: int, *, expected: bool, minimal: bool) -> int:
+        """Return the sum of the counts in `rule_blocks`, where each count is at most `most`."""
+        used, number = _uses(expected, minimal)
+        counts = f"SELECT {number} AS uses FROM rules WHERE {used} > 0"
+        total = f"SELECT sum(CASE WHEN uses < :most THEN uses ELSE :most END) FROM ({counts}) AS counted"
+        return int(self._connection.scalar(text(total), {"most": most}) or 0)
 
     def newest(self) -> tuple[int, int]:
         """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from hierogram.daemon.compressing import create_compressed
 from hierogram.daemon.exports.exporting import OutputFiles, resolve_plan, score, write_rules
-from hierogram.daemon.exports.filters import apply_filters
+from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
@@ -91,7 +91,8 @@ def write(
         load_rules(database, source, None, options.counted, plan.shape)
         database.load("inner_uses", LINKED, given.linked_blocks())
         link_rules(database)
-        counts = apply_filters(database, plan.options, samples)
+        test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
+        counts = apply_filters(database, plan.options, samples, test_set)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
             load_lexical_weights(database, "kept")

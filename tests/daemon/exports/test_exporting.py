@@ -17,6 +17,7 @@ from tests.reference.compositions import asked_for, expected_occurrences
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
+from hierogram.daemon.exports.filters import read_sentence_index
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
 from hierogram.daemon.exports.scratch import Scratch
@@ -319,6 +320,48 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     shown = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert shown == {more[1].folder.name, more[2].folder.name, "latest"}
     assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}
+
+
+@pytest.mark.parametrize("share", [0, 1])
+@pytest.mark.parametrize("counts", [{}, {"posterior_mean": True, "smoothing": 0.5}, {"current_sample": True}])
+def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
+    learned: Store, tmp_path: Path, counts: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._SELDOM", share)
+    test_set = tmp_path / "test.fr"
+    test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
+    index = read_sentence_index(test_set)
+    for hiero in (False, True):
+        options = ExportOptions(max_scope=None, hiero=hiero, **counts)
+        before = export(learned, tmp_path / "all", options).filters
+        manifest = export(learned, tmp_path / "some", replace(options, filter_for=test_set))
+        lines = [line for line in parsers.lines(tmp_path / "all") if index.keeps(line.split(" ||| ")[1])]
+        assert parsers.lines(tmp_path / "some") == lines
+        assert 0 < manifest.rules == len(lines) < len(parsers.lines(tmp_path / "all"))
+        first, *others = manifest.filters
+        assert [later.filter for later in others] == [earlier.filter for earlier in before]
+        if before:
+            assert first.before == before[0].before
+            assert first.after == others[0].before
+
+
+@pytest.mark.database("sqlite")
+def test_an_export_for_a_test_set_loads_only_matching_rules(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = {}
+    load = Scratch.load
+
+    def watched(scratch: Scratch, table: str, *given: Any) -> None:
+        load(scratch, table, *given)
+        loaded[table] = scratch.row(f"SELECT count(*) FROM {table}")[0]
+
+    monkeypatch.setattr(Scratch, "load", watched)
+    test_set = tmp_path / "test.fr"
+    test_set.write_text("verte\n")
+    manifest = export(learned, tmp_path / "g.cdec", replace(ALL, filter_for=test_set))
+    assert loaded["loaded"] == manifest.rules < learned.status().rules_in_use
+    assert manifest.filters[0].before == learned.status().rules_in_use
 
 
 @pytest.mark.database("sqlite")

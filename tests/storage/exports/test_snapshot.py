@@ -73,6 +73,22 @@ def test_rules_sharing_a_side(store: Store) -> None:
     assert nothing == []
 
 
+def test_rules_found_by_their_source_side(store: Store) -> None:
+    commit(store, [], RULES)
+    read: list[int] = []
+    with store.snapshot() as snapshot:
+        found = snapshot.find_rules(lambda side: side == "la", read.append, expected=False, minimal=False)
+        blocks = list(snapshot.rules_beside(("source", "target"), {"id": found}, expected=False, minimal=False))
+        used = snapshot.count_rules()
+        totals = [snapshot.sum_uses(most, expected=False, minimal=False) for most in (1, 10**9)]
+        rows = [count for _, block in snapshot.rule_blocks(()) for count in block[0].split("\n")]
+    [(number, (sources, targets, counts))] = blocks
+    assert (number, sources.split("\n"), sorted(targets.split("\n"))) == (2, ["la", "la"], ["it", "the"])
+    assert sorted(counts.split("\n")) == ["2", "6"]
+    assert read == [used]
+    assert totals == [used, sum(map(int, rows))]
+
+
 def test_probabilities_are_relative_to_all_rules_with_a_side(store: Store) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot:

@@ -62,9 +62,8 @@ def export_heuristic(
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
-            words = None
-            if options.filter_for is not None:
-                words = {word for text in read_sentence_index(options.filter_for).texts for word in text.split(" ")}
+            test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
+            words = None if test_set is None else {word for text in test_set.texts for word in text.split(" ")}
             chosen = None if pruning is None else chosen_rules(grammar, pruning)
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
@@ -75,7 +74,7 @@ def export_heuristic(
                 SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
                        0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
-            apply_filters(rules, plan.options, UNITS)
+            apply_filters(rules, plan.options, UNITS, test_set)
             if plan.lexical or plan.format.alignments:
                 load_lexicon(rules, snapshot.pair_blocks())
                 _link(rules)
