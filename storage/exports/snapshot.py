@@ -148,7 +148,7 @@ class Snapshot:
     def rules_beside(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], *, expected: bool, minimal: bool
     ) -> Iterator[Block]:
-        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides or ids, as SQL columns."""
+        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, or ids."""
         used, number = _uses(expected, minimal)
         postgres = self._connection.dialect.name == POSTGRES
         blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, move_on_after, to_thread
@@ -17,7 +18,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, Field
@@ -165,6 +166,11 @@ def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
             if (value := read(job)) is not None:
                 metric.add_metric([job.name], float(value))
         yield metric
+    versions = InfoMetricFamily("hierogram_export_version", "Folder of the last version.", labels=["job"])
+    for job in jobs:
+        if job.path is not None:
+            versions.add_metric([job.name], {"version": Path(job.path).parent.name})
+    yield versions
     failures = CounterMetricFamily("hierogram_export_failures", "Failed runs.", labels=["job"])
     for job in jobs:
         failures.add_metric([job.name], job.failures)

@@ -430,6 +430,7 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     assert float(metrics['hierogram_export_duration_seconds{job="good"}']) > 0
     assert metrics['hierogram_export_rules{job="good"}'] == f"{made.manifest.rules}.0"
     assert metrics['hierogram_export_bytes{job="good"}'] == f"{made.manifest.bytes}.0"
+    assert metrics[f'hierogram_export_version_info{{job="good",version="{made.folder.name}"}}'] == "1.0"
     failing = {name for name in status if metrics[f'hierogram_export_failing{{job="{name}"}}'] == "1.0"}
     assert failing == {"bad"}
     assert {name: metrics[f'hierogram_export_failures_total{{job="{name}"}}'] for name in status} == {
