@@ -421,6 +421,20 @@ def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_pat
     assert (events[0].detail["last_event_id"], events[1].source) == (made.manifest.last_event_id, "new")
 
 
+def test_the_documented_query_shows_the_changes_between_two_versions(
+    store: Store, store_url: str, tmp_path: Path
+) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
+    [changes] = [part.split("```")[0] for part in document.split("```sql\n") if part.startswith("WITH versions")]
+    nightly = job(tmp_path, "nightly")
+    for word in ("early", "often"):
+        commit(store, [], [delta(word, word, 20, 20)])
+        run_job(store, nightly)
+    commit(store, [], [delta("late", "late", 20, 20)])
+    rules = [(kind, source) for _, kind, source, *_ in query(store_url, changes) if source is not None]
+    assert rules == [("rule-added", "often")]
+
+
 def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Path) -> None:
     kept = job(tmp_path, keep=1)
     first = dry_run_job(store, kept)

@@ -117,6 +117,7 @@ def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -
         assert figures[case]["peak_memory_mb"] > 0
     # The rules are all from the sentences that they are filtered for.
     assert figures["parquet for a test set"]["rules"] == figures["rules"]
+    assert figures["parquet for two sentences"]["rules"] < figures["rules"]
 
 
 @pytest.mark.slow

@@ -34,7 +34,8 @@ _CASES = {
     "moses": ("moses", None),
     "parquet": ("parquet", _PLAIN),
 }
-_FILTERED, _SENTENCES = "parquet for a test set", 2_500
+_FILTERED = {"parquet for a test set": 2_500, "parquet for two sentences": 2}
+"""Exports for a test set, and the number of its sentences."""
 _WORDS = 30_000
 _ASKED = 50
 
@@ -87,7 +88,7 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
 def measure_exporting(corpus: Corpus) -> Figures:
     """Export a store of a million rules (phrases of the corpus, and phrases with a gap).
 
-    The last export contains the rules that can match a sentence among the first of the corpus.
+    The last exports contain the rules that can match a sentence among the first of the corpus.
     """
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
@@ -97,10 +98,12 @@ def measure_exporting(corpus: Corpus) -> Figures:
             path = folder / format
             options = ExportOptions(format=format, features=features, max_scope=None)
             figures[name] = measured(partial(_export, url, path, options), corpus)
+        sources = [f"{row.source}\n" for row in read_rows(corpus)]
         test_set = folder / "test.source"
-        test_set.write_text("".join(f"{row.source}\n" for row in read_rows(corpus)[:_SENTENCES]), encoding="utf-8")
-        options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
-        figures[_FILTERED] = measured(partial(_export, url, folder / "filtered.parquet", options), corpus)
+        for name, sentences in _FILTERED.items():
+            test_set.write_text("".join(sources[:sentences]), encoding="utf-8")
+            options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
+            figures[name] = measured(partial(_export, url, folder / "filtered.parquet", options), corpus)
     return figures
 
 
