@@ -1,7 +1,7 @@
 """Leases of the process that writes the grammar, and of the processes that read inputs.
 
-A lease expires by the database's clock, and at once if the process that held it is known to have ended. A process must
-hold the lease on the grammar to commit derivations, and every commit checks it.
+A claim expires by the database's clock, and at once if its process is known to have ended. The claim on the grammar is
+the *lease*: a process must hold it to commit derivations, and every commit checks it.
 """
 
 import os

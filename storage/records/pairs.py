@@ -271,8 +271,8 @@ class PairScore:
 class ScoreRow(NamedTuple):
     """Stored score of a pair, as of a store position.
 
-    `derivation_log_probability` is the mean of the rules of the pair's derivation (natural), for detecting whether the
-    probabilities have changed; None if the pair had no derivation.
+    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting changed
+    probabilities; None if the pair had no derivation.
     """
 
     pair_id: int

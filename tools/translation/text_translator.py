@@ -394,7 +394,7 @@ class TextTranslator:
         protected: Mapping[int, int],
         given: Collection[int],
     ) -> list[str]:
-        """Return the recased target words of a sentence. `is_protected` maps positions of kept words to their units."""
+        """Return the recased target words of a sentence. `protected` maps positions of kept words to their units."""
         sources = []
         for unit in units:
             # Tokens are in lowercase if the store's tokens are.
