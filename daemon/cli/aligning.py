@@ -58,7 +58,7 @@ def align(
     changed. Two .tsv files and a .json output are read and written as Scripture Burrito.
     """
     from hierogram.daemon.library.aligning import align as sample
-    from hierogram.daemon.library.aligning import texts_of
+    from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.burrito import burrito, common_verses
     from hierogram.daemon.text.lines import write_lines
@@ -71,7 +71,7 @@ def align(
         url = named_store(context)
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        texts = texts_of(store, languages, tokenized)
+        texts = resolve_text_pipeline(store, languages, tokenized)
         texts_of_tokens = _read_token_texts(files, output)
         if texts_of_tokens is not None:
             verses = common_verses(*texts_of_tokens)

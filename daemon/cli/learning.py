@@ -73,7 +73,7 @@ def learn(
             aligned = align_pending(learning, None if cluster is None else ClusterBatchWorkers(cluster))
         if not as_json:
             print_aligned(aligned)
-        run = learning.continued()
+        run = learning.resumed_run()
         if run is not None and run.is_complete:
             print_note(
                 f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted; "

@@ -128,7 +128,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.options = options or LearnOptions()
         self.settings = store.settings()
         self.kind = find_kind(self.settings)
-        self.course = self.kind.course(self.settings)
+        self.schedule = self.kind.schedule(self.settings)
         config = ChainConfig(self.options.threads or os.cpu_count() or 1, self.options.blocks)
         self.chain = (self.options.chain or self.kind.chain)(store, config)
         self._measured_at = float("-inf")
@@ -246,7 +246,7 @@ class Learner(AbstractContextManager["Learner"]):
     def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
-        stage = int(self.course.reached(batch.sweeps[active]).max())
+        stage = int(self.schedule.reached(batch.sweeps[active]).max())
         at_work = int(active.sum())
         done = self.pair_sweeps
 
@@ -254,7 +254,7 @@ class Learner(AbstractContextManager["Learner"]):
             self._report("pairs", stage, at_work, done + pairs * at_work // len(batch.sweeps))
 
         started = time.perf_counter()
-        request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.course.burn_in))
+        request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.schedule.burn_in))
         batch.state, info = take(batch.state, batch.averages, request, report)
         seconds = time.perf_counter() - started
         self.sampling_seconds += seconds

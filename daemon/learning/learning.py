@@ -159,11 +159,11 @@ class _RunSteps:
         self.pairs = self._store.count_pairs(ALIGNED)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
-        learner.total = pending * learner.course.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
+        learner.total = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
-        burn_in = self._learner.course.burn_in
+        burn_in = self._learner.schedule.burn_in
         for lot in self._learner.iterate_batches([WAITING, SAMPLING]):
             batch = self._open(lot)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())

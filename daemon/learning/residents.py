@@ -87,8 +87,8 @@ class ResidentBatch:
 
     def parts(self, averages: Blobs, most: int, at_first: int) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
         """Yield the parts of a commit (`at_first` pairs, then `most` each): pair updates and count deltas."""
-        course = find_kind(self.settings).course(self.settings)
-        stages = course.reached(self.sweeps)
+        schedule = find_kind(self.settings).schedule(self.settings)
+        stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
         after = self.loaded.trees(self.state)
         before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
@@ -102,7 +102,7 @@ class ResidentBatch:
                 ids[first:last],
                 slice_blobs(states, first, last),
                 slice_blobs(averages, first, last),
-                self.sweeps[first:last] >= course.burn_in,
+                self.sweeps[first:last] >= schedule.burn_in,
                 stages[first:last],
                 self.sweeps[first:last],
                 self.committed_sweeps[first:last],

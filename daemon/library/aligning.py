@@ -29,30 +29,32 @@ def align(
     tokenized: bool = False,
     options: AlignOptions | None = None,
     progress: Steps | None = None,
-    **chosen: Unpack[AlignKeywords],
+    **overrides: Unpack[AlignKeywords],
 ) -> AlignedCorpus:
-    """Align sentences with their translations, line by line. Iteration over the result gives the links of each pair.
+    """Align sentences with their translations, line by line. The result iterates over the links of each pair.
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
-    counts of a store and divides text as the store does. `tokenize` divides text by the rules of two languages;
+    counts of a store and tokenizes text as the store does. `tokenize` names two languages whose tokenizers to use;
     `tokenized` text is not changed. Options are the fields of `AlignOptions`. Links count tokens from 0. The same input
     and seed give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import AlignOptions
 
-    texts = texts_of(priors, tokenize, tokenized)
+    texts = resolve_text_pipeline(priors, tokenize, tokenized)
     sources, targets = (
-        [side.tokens(line) for line in sentences_of(given)]
-        for side, given in ((texts.source, source), (texts.target, target))
+        [side.tokens(line) for line in open_sentences(lines)]
+        for side, lines in ((texts.source, source), (texts.target, target))
     )
-    known = None if priors is None else _learned(priors)
-    found = align(sources, targets, resolve_options(AlignOptions, options, chosen), progress, known)
-    return found.to_words(sources, targets) if texts.merges else found
+    known = None if priors is None else _counts_loader(priors)
+    aligned = align(sources, targets, resolve_options(AlignOptions, options, overrides), progress, known)
+    return aligned.to_words(sources, targets) if texts.merges else aligned
 
 
-def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool) -> TextPipeline:
-    """Return the text processing that options and a store define. Raises `UsageError`."""
+def resolve_text_pipeline(
+    store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
+) -> TextPipeline:
+    """Return the tokenization of a store, or of the options that override it. Raises `UsageError`."""
     if tokenized:
         if tokenize is not None:
             raise UsageError("--tokenize and --tokenized are mutually exclusive")
@@ -60,23 +62,23 @@ def texts_of(store: GrammarStore | None, tokenize: tuple[str, str] | None, token
     return make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
 
 
-def sentences_of(given: PathLike | Iterable[str]) -> Iterable[str]:
-    """Return the sentences, or the sentences of a file. Raises `InputError`."""
-    if not isinstance(given, str | Path):
-        return given
+def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
+    """Read the sentences of a file, or return the given ones. Raises `InputError`."""
+    if not isinstance(lines, str | Path):
+        return lines
     from hierogram.daemon.text.lines import read_sentences
 
-    return read_sentences(str(given))
+    return read_sentences(str(lines))
 
 
-def _learned(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
+def _counts_loader(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
     from hierogram.daemon.learning.stored_links import NamedCounts, unit_names, words_and_stems
 
-    def learned(source: Side, target: Side) -> LearnedCounts:
+    def load_counts(source: Side, target: Side) -> LearnedCounts:
         names = unit_names(*words_and_stems(source, target))
         counts = NamedCounts(priors.store.aligner_counts(*names))
-        known = priors.store.vocabulary_sizes()
-        sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
+        stored = priors.store.vocabulary_sizes()
+        sizes = max(stored[0], len(source.vocabulary)), max(stored[1], len(target.vocabulary))
         return counts.of(names, sizes)
 
-    return learned
+    return load_counts

@@ -36,7 +36,7 @@ class AlignKeywords(TypedDict, total=False):
 
 
 class ExportKeywords(TypedDict, total=False):
-    """Options of `GrammarStore.export and publish`, as `ExportOptions`."""
+    """Options of `GrammarStore.export` and `publish`, as `ExportOptions`."""
 
     format: str | None
     """Format: cdec, moses, joshua, thrax, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,

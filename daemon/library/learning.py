@@ -19,18 +19,18 @@ from hierogram.storage.records import LearningRun
 from hierogram.storage.store import Store
 
 
-class _EndedError(Exception):
-    """The caller has stopped the run, so alignment ends."""
+class _StoppedError(Exception):
+    """Ends alignment after the caller has stopped the run."""
 
 
 class Learning:
     """A run of learning. Iteration performs one sweep at a time, `run` performs all of them.
 
-    The run first aligns pairs without links. An interrupted run with the same number of `sweeps` (None: any number)
-    continues, with the same result. After a `break` or Ctrl-C, the run ends after the present sweep, which is
-    committed. In a notebook, a kept exception keeps the loop alive; the run then ends when the store learns again or
-    closes. Between two sweeps nothing is sampled, and the store holds the last commit. `report` is set at the end of
-    the run, `aligned` from the first sweep on. The iterator raises the errors of the run.
+    The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps` (None: any
+    number), with the same result. After a `break` or Ctrl-C, the run ends after the current sweep, which is committed.
+    A notebook may keep the loop alive after an exception; the run then ends when the store learns again
+    or closes. Between two sweeps nothing is sampled, and the store contains the last commit. `report` is set at the end
+    of the run, `aligned` from the first sweep on. The iterator raises the errors of the run.
 
     Iteration and `run` call `align`, `sample` and `finish` in a thread. A program with its own signal handlers calls
     these three itself.
@@ -41,20 +41,20 @@ class Learning:
         self._sweeps = sweeps
         self._options = options
         self._messages: SimpleQueue[LearnProgress | LearnReport | BaseException] = SimpleQueue()
-        self._asked = threading.Semaphore(0)
+        self._requests = threading.Semaphore(0)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._begun: int | None = None
-        """Id of the run that this object began."""
+        self._started_run: int | None = None
+        """Id of the run that this object started, unless it resumed one."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
     def __iter__(self) -> Iterator[LearnProgress]:
-        return self._taken(wait=True)
+        return self._iterate(wait=True)
 
     def run(self, progress: Callable[[LearnProgress], None] | None = None) -> LearnReport:
         """Perform all sweeps, and return the report. `progress` is called after each sweep."""
-        for sweep in self._taken(wait=False):
+        for sweep in self._iterate(wait=False):
             if progress is not None:
                 progress(sweep)
         assert self.report is not None
@@ -63,55 +63,56 @@ class Learning:
     def align(self, progress: Steps | None = None, workers: BatchWorkers | None = None) -> AlignReport:
         """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
 
-        `progress` is called with the numbers of done and of all pairs. The run is recorded before the first pair is
-        aligned.
+        `progress` is called with the numbers of aligned pairs and of all pairs. The run is recorded before the first
+        pair is aligned.
         """
         threads = self._options.threads
         if find_interrupted_run(self._store, self._sweeps) is None:
-            self._begun = resume_or_start_run(self._store, self._sweeps).id
+            self._started_run = resume_or_start_run(self._store, self._sweeps).id
         self.aligned = align_pending(self._store, threads, report=progress, workers=workers)
         apply_pending_corrections(self._store, threads)
         return self.aligned
 
-    def continued(self) -> LearningRun | None:
-        """Return the interrupted run that `sample` would continue, or None."""
+    def resumed_run(self) -> LearningRun | None:
+        """Return the interrupted run that `sample` would resume, or None."""
         run = find_interrupted_run(self._store, self._sweeps)
-        return None if run is None or run.id == self._begun else run
+        return None if run is None or run.id == self._started_run else run
 
     def sample(
         self, progress: Callable[[LearnProgress], None], stop: Callable[[], bool] = lambda: False
     ) -> LearnReport:
-        """Perform sweeps until `stop` returns True. If the report is `finished`, call `finish` once it is delivered.
+        """Perform all sweeps, or stop when `stop` returns True.
 
-        Until then, a repeated call returns the same report.
+        If the report is `finished`, store it and then call `finish`. Until then, a repeated call returns the same
+        report.
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.chain is not None:
-            # Each worker has several threads.
+            # Default to one thread in this process, since each worker has several.
             options = replace(options, threads=options.threads or 1)
         self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
         return self.report
 
     def finish(self) -> None:
-        """Record the end of the run, after its report is delivered."""
+        """Record the end of the run, once its report is stored."""
         self._store.finish_run()
 
     def stop(self) -> None:
-        """Stop the run after the present sweep, commit the sweep, and wait for the end. An ended run stays as it is."""
+        """Stop the run after the current sweep, commit it, and wait for the end. Do nothing if the run has ended."""
         self._stopped.set()
-        self._asked.release()
+        self._requests.release()
         if self._thread is not None:
             self._thread.join()
 
-    def _taken(self, wait: bool) -> Iterator[LearnProgress]:
+    def _iterate(self, wait: bool) -> Iterator[LearnProgress]:
         if self._thread is not None:
             raise RuntimeError("this run has already started: call learn() again for a new one")
-        # In a thread, so that Ctrl-C cannot interrupt a sweep.
+        # Learn in another thread, so that Ctrl-C cannot interrupt a sweep.
         self._thread = threading.Thread(target=self._learn, args=(wait,), name="learn", daemon=True)
         self._thread.start()
         try:
             while True:
-                self._asked.release()
+                self._requests.release()
                 message = self._messages.get()
                 if isinstance(message, BaseException):
                     raise message
@@ -123,27 +124,27 @@ class Learning:
 
     def _learn(self, wait: bool) -> None:
         try:
-            self._messages.put(self._done(wait))
+            self._messages.put(self._align_and_sample(wait))
         except BaseException as error:
             self._messages.put(error)
 
-    def _done(self, wait: bool) -> LearnReport:
+    def _align_and_sample(self, wait: bool) -> LearnReport:
         stopped = self._stopped
 
-        def hear_links(_done: int, _total: int) -> None:
+        def check_stopped(_done: int, _total: int) -> None:
             if stopped.is_set():
-                raise _EndedError
+                raise _StoppedError
 
-        def hear(now: LearnProgress) -> None:
+        def report_sweep(now: LearnProgress) -> None:
             if now.phase == "sweep":
                 self._messages.put(now)
                 if wait and not stopped.is_set():
-                    self._asked.acquire()
+                    self._requests.acquire()
 
         if wait:
-            self._asked.acquire()
-        self.align(hear_links)
-        report = self.sample(hear, stopped.is_set)
+            self._requests.acquire()
+        self.align(check_stopped)
+        report = self.sample(report_sweep, stopped.is_set)
         if report.finished:
             self.finish()
         return report

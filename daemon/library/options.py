@@ -18,51 +18,51 @@ T = TypeVar("T", bound="DataclassInstance")
 PathLike = str | Path
 
 
-def resolve_options(kind: type[T], options: T | None, chosen: Mapping[str, object]) -> T:
-    """Return `options`, or the default ones, with the `chosen` fields replaced; raises `UsageError`."""
-    return make_options(kind, chosen) if options is None else _validated(lambda: replace(options, **chosen))
+def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, object]) -> T:
+    """Return `options`, or the defaults, with some fields replaced. Raises `UsageError`."""
+    return make_options(kind, overrides) if options is None else _validated(lambda: replace(options, **overrides))
 
 
-def make_options(kind: type[T], values: Mapping[str, object], named: Callable[[str], str] = str) -> T:
-    """Return options with these values; raises `UsageError`, which calls an option `named(field)`."""
+def make_options(kind: type[T], values: Mapping[str, object], display_name: Callable[[str], str] = str) -> T:
+    """Return options with these values. Raises `UsageError`, which calls a field `display_name(field)`."""
     declared: type = kind
     if unknown := [name for name in values if name not in OptionField.of(declared)]:
         raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")
-    return _validated(lambda: kind(**values), named)
+    return _validated(lambda: kind(**values), display_name)
 
 
-def _validated(make: Callable[[], T], named: Callable[[str], str] = str) -> T:
+def _validated(make: Callable[[], T], display_name: Callable[[str], str] = str) -> T:
     try:
-        made: Any = make()
-        check(made)
+        options: Any = make()
+        check(options)
     except OptionError as error:
-        raise UsageError(f"{named(error.option)}: {error.reason}") from error
+        raise UsageError(f"{display_name(error.option)}: {error.reason}") from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    found: T = made
-    return found
+    validated: T = options
+    return validated
 
 
-def check_integer(name: str, number: object, least: int) -> int:
-    """Return an integer argument, which may be of any integral type; raises `UsageError`."""
+def check_integer(name: str, number: object, minimum: int) -> int:
+    """Convert an argument of any integral type to `int`. Raises `UsageError`."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
-    found = int(number)
-    if problem := Option(name, min=least).problem(found):
+    integer = int(number)
+    if problem := Option(name, min=minimum).problem(integer):
         raise UsageError(f"{name}: {problem}")
-    return found
+    return integer
 
 
 def check_text(name: str, value: object) -> str:
-    """Return a string argument; raises `UsageError`."""
+    """Check that an argument is a string. Raises `UsageError`."""
     if not isinstance(value, str):
         raise UsageError(f"{name}: expected a string, got {value!r}")
     return value
 
 
-def whole_numbers(ids: int | Iterable[int]) -> list[int]:
-    """Return the ids of one pair or several as a list. Raises `UsageError` for anything that is not a whole number."""
+def list_ids(ids: int | Iterable[int]) -> list[int]:
+    """Return the ids of one pair or several as a list. Raises `UsageError` if one is not an integer."""
     try:
         return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError as error:
-        raise UsageError(f"ids must be pair numbers, got {ids!r}") from error
+        raise UsageError(f"ids must be integers, got {ids!r}") from error

@@ -1,4 +1,4 @@
-"""A stored pair, or tree, as a value."""
+"""Stored pairs and trees as immutable objects."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -16,7 +16,7 @@ from hierogram.storage.store import Store
 
 
 class StoredPair:
-    """A pair of the store: number, texts, links and derivation. The value does not change with the store."""
+    """A stored pair or tree, as it was when it was read: number, texts, links and derivation."""
 
     def __init__(self, row: PairRow, settings: Settings) -> None:
         self._row = row
@@ -24,35 +24,35 @@ class StoredPair:
 
     @property
     def number(self) -> int:
-        """The pair's number in the store."""
+        """Id of the pair in the store."""
         return self._row.id
 
     @property
     def source(self) -> str:
-        """The source side, or the words of a tree; spaces separate tokens."""
+        """Source tokens, or the words of a tree, separated by spaces."""
         return self._row.source
 
     @property
     def target(self) -> str:
-        """The target side, or the tree."""
+        """Target tokens, separated by spaces, or the tree in brackets."""
         return self._row.target
 
     @property
     def state(self) -> str:
-        """The state of the pair: unaligned, waiting, sampling or settled."""
+        """Learning state: unaligned, waiting, sampling or settled."""
         return self._row.state
 
     @property
     def links(self) -> list[Link]:
-        """Positions of linked words, from 0, sorted."""
+        """Sorted word links, as positions (source, target) from 0."""
         return sorted(parse_links(self._row.alignment))
 
     def derivation(self) -> list[RuleUse]:
-        """Return the rules of the current derivation, from the root; empty before the pair is sampled."""
+        """Return the rules of the current derivation, root first. Empty until the pair is sampled."""
         return read_derivation(self._row, self._settings)
 
     def expected_rules(self) -> list[UsedRule]:
-        """Return the rules with their expected uses in this pair, averaged over sweeps, most expected first."""
+        """Return rules with their expected uses in this pair (means over sweeps), highest first."""
         return expected_rules(self._row, self._settings)
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class StoredPair:
 
 
 def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:
-    """Return the pairs, or trees, with these numbers. Raises `InputError` if one does not exist."""
+    """Return the pairs or trees with these ids. Raises `InputError` if one does not exist."""
     rows = store.pairs_by_id(ids)
     if missing := set(ids) - {row.id for row in rows}:
         raise InputError(f"{store.url}: pair {min(missing)} not found")

@@ -1,4 +1,4 @@
-"""Search for rules by sides or words in the spelling of a person."""
+"""Search for rules by sides or words, as users type them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 
 
 class FoundRules(NamedTuple):
-    """Found rules, and whether their spelling differs from the query in accents or capital letters."""
+    """Search result. `respelled`: the rules differ from the query in accents or capital letters."""
 
     rules: list[RuleRow]
     respelled: bool = False
@@ -31,27 +31,27 @@ def find_rules(
 ) -> FoundRules:
     """Like `Store.find_rules`; if nothing is found, divide the query as the store does, then try other spellings."""
     look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
-    wanted: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
-    for sides in _divisions(store.settings()):
+    queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
+    for sides in _tokenizers(store.settings()):
         # Each side has its own tokenizer.
-        lots = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
+        word_lists = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
         with suppress(RuleNotationError):
-            one, other = (
+            split_source, split_target = (
                 text if text is None else side.typed(text) for side, text in zip(sides, (source, target), strict=True)
             )
-            wanted += [(one, other, some) for some in lots]
+            queries += [(split_source, split_target, split_words) for split_words in word_lists]
     for respelled in (False, True):
-        for of_source, of_target, some in wanted:
-            if found := look_up(of_source, of_target, words=some, respelled=respelled):
-                return FoundRules(found, respelled)
+        for query_source, query_target, query_words in queries:
+            if rules := look_up(query_source, query_target, words=query_words, respelled=respelled):
+                return FoundRules(rules, respelled)
     return FoundRules([])
 
 
-def _divisions(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
+def _tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
     if settings.bpe_merges:
         words = TextPipeline(merges=settings.bpe_merges)
         yield words.source, words.target
-    # A machine that only reads the store may lack the tokenizer's package.
+    # The tokenizer's package may be missing on a machine that only reads the store.
     with suppress(UsageError):
         texts = make_pipeline(settings)
         if texts.rules is not None:

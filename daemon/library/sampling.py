@@ -1,6 +1,6 @@
-"""A chain without a store, for research: pairs in memory, a prior and a schedule of one's own.
+"""Sampling of pairs in memory, without a store, for research on priors and schedules.
 
-It draws what a store with the same settings draws from the same pairs: both use one chain, keyed by seed, pair, sweep.
+A store with the same settings and pairs draws the same samples: random numbers are keyed by seed, pair and sweep.
 """
 
 import os
@@ -31,7 +31,7 @@ from hierogram.storage.records import WAITING, LabelRow, PairRow, RuleCounts, Se
 
 @dataclass(frozen=True, slots=True)
 class PitmanYor:
-    """Prior of rules: a Pitman-Yor process for each length, Poisson of mean `rate` [CFGŠ14 §5.2]."""
+    """Prior of rules: one Pitman-Yor process per rule length; lengths are Poisson with mean `rate` [CFGŠ14 §5.2]."""
 
     discount: float = 0.5
     strength: float = 5.0
@@ -40,7 +40,7 @@ class PitmanYor:
 
 @dataclass(frozen=True, slots=True)
 class DirichletProcess:
-    """Prior of rules: one Dirichlet process of this strength [CFGŠ14 §4.1]."""
+    """Prior of rules: a Dirichlet process with concentration `strength` [CFGŠ14 §4.1]."""
 
     strength: float = 5.0
 
@@ -48,19 +48,19 @@ class DirichletProcess:
 Prior = PitmanYor | DirichletProcess
 
 
-class NothingKnown:
-    """A store that has nothing yet but its settings and its words, as a chain asks for it."""
+class EmptyCounts:
+    """`InitialCounts` of pairs that have never been sampled."""
 
     def __init__(self, settings: Settings, rows: Sequence[PairRow]) -> None:
         self._settings = settings
         self._rows = rows
 
     def settings(self) -> Settings:
-        """See `InitialCounts`."""
+        """Return the settings of model and schedule."""
         return self._settings
 
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """Return the numbers of distinct words of the pairs."""
+        """Return the numbers of distinct source and target words of the pairs."""
         source, target = (
             {word for side in sides for word in side.split(" ")}
             for sides in ([row.source for row in self._rows], [row.target for row in self._rows])
@@ -88,14 +88,16 @@ class SampledChain:
     is a context manager that ends its threads. It must not be used from two threads at once.
     """
 
-    def __init__(self, rows: Sequence[PairRow], settings: Settings, course: PairSchedules, threads: int | None) -> None:
+    def __init__(
+        self, rows: Sequence[PairRow], settings: Settings, schedule: PairSchedules, threads: int | None
+    ) -> None:
         kind = find_kind(settings)
         self.settings = settings
-        self.schedule = course
+        self.schedule = schedule
         self.trace: list[SweepRecord] = []
         self._batch = ResidentBatch.of(list(rows), settings)
-        config = ChainConfig(threads or os.cpu_count() or 1, course=course)
-        self._chain = kind.chain(NothingKnown(settings, rows), config)
+        config = ChainConfig(threads or os.cpu_count() or 1, schedule=schedule)
+        self._chain = kind.chain(EmptyCounts(settings, rows), config)
         self._chain.enter(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 
@@ -113,12 +115,12 @@ class SampledChain:
         started = time.perf_counter()
         batch.state, info = self._sweep(batch.state, batch.averages, request, lambda _: None)
         seconds = time.perf_counter() - started
-        done = SweepRecord(
+        record = SweepRecord(
             int(self.schedule.reached(batch.sweeps).max()), len(every), self.log_likelihood(),
             info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
         )  # fmt: skip
-        self.trace.append(done)
-        return done
+        self.trace.append(record)
+        return record
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
         """Yield a record of each sweep, computed on request. None: the burn-in and 74 more sweeps."""
@@ -135,13 +137,13 @@ class SampledChain:
         return self._chain.log_likelihood()
 
     def rules(self) -> RuleTable:
-        """Return the rules in use, the most used first; expected uses are means over the sweeps after the burn-in."""
+        """Return the rules in use, most used first. Expected uses are means over the sweeps after the burn-in."""
         loaded, batch = self._batch.loaded, self._batch
-        drawn = StoredSamples(loaded.trees(batch.state), loaded.write_averages(batch.averages))
-        return table_from_deltas(loaded.rule_deltas(None, drawn, self.settings))
+        samples = StoredSamples(loaded.trees(batch.state), loaded.write_averages(batch.averages))
+        return table_from_deltas(loaded.rule_deltas(None, samples, self.settings))
 
     def close(self) -> None:
-        """End the chain's threads."""
+        """End the threads of the chain."""
         self._chain.close()
 
     def __enter__(self) -> Self:
@@ -183,7 +185,7 @@ def sample(
     grammar: str = SYNCHRONOUS,
     threads: int | None = None,
 ) -> SampledChain:
-    """Return a chain over pairs with links, in memory, before its first sweep: `sample(pairs).run(100).rules()`.
+    """Return a chain over pairs in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
     `pairs` have the forms that `GrammarStore.add` accepts; for the grammar "itg" they need no links. `schedule` is an
     `Annealing`, a `Schedule` or an object with the same methods (None: the schedule of new stores). If it samples short
@@ -196,11 +198,12 @@ def sample(
         prior = {"model": DIRICHLET, **asdict(model)}
     settings = _check_settings(Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar}))
     if schedule is not None:
-        # A store of this schedule begins as its name says.
+        # The name of the schedule determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
-    course = find_kind(settings).course(settings) if schedule is None else schedule
-    return SampledChain(_rows(pairs, settings), settings, course, threads)
+    if schedule is None:
+        schedule = find_kind(settings).schedule(settings)
+    return SampledChain(_rows(pairs, settings), settings, schedule, threads)
 
 
 def _check_settings(settings: Settings) -> Settings:
@@ -214,15 +217,15 @@ def _check_settings(settings: Settings) -> Settings:
 def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
     notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
-        raise UsageError(notation.cannot("be sampled from pairs: create a store and add trees"))
+        raise UsageError(notation.cannot("be sampled without a store: create a store and add trees"))
     checks = InputValidator(settings, STORE_DEFAULTS)
     rows: list[PairRow] = []
     with closing(checks):
         for chunk in checks.chunks(GivenPairs(pairs)):
-            for wrong in chunk.rejected[:1]:
-                raise InputError(f"pair {wrong.line}: {wrong.message}")
-            found = chunk.pairs
-            for source, target, links in zip(found.sources, found.targets, found.alignments, strict=True):
+            for rejection in chunk.rejected[:1]:
+                raise InputError(f"pair {rejection.line}: {rejection.message}")
+            columns = chunk.pairs
+            for source, target, links in zip(columns.sources, columns.targets, columns.alignments, strict=True):
                 number = len(rows) + 1
                 if links is None and notation.linked:
                     raise InputError(f"pair {number} has no links: align the pairs first with hierogram.align")

@@ -1,4 +1,4 @@
-"""The store as a Python object, with a method for each command that reads or changes a store."""
+"""`GrammarStore`, with a method for each command that reads or changes a store."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hierogram.daemon.library.options import (
     PathLike,
     check_integer,
     check_text,
+    list_ids,
     make_options,
     resolve_options,
-    whole_numbers,
 )
 from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.text.entries import DictionaryOptions
@@ -61,21 +61,20 @@ if TYPE_CHECKING:
     from hierogram.storage.records import SupportingPair
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Default settings of a store under a Dirichlet process.
-
-Chains that begin at a low temperature keep their first rules.
+"""Default settings of a store under a Dirichlet process. Chains that start at a low temperature keep their first rules.
 """
 
-_LEAVING_SECONDS, _LOOK_SECONDS = 60.0, 0.1
+_WITHDRAWAL_TIMEOUT, _POLL_INTERVAL = 60.0, 0.1
+"""Seconds to wait until another process has withdrawn pairs, and between two checks."""
 _UNLIMITED = (1 << 31) - 2
-"""The largest number of rows that FETCH of Postgres takes, less one."""
+"""Largest row count of FETCH in Postgres, less the row that shows whether there are more."""
 
 DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
 
 
 class SqlResult(NamedTuple):
-    """Result of a SQL question: column names, rows, and whether the question has more rows."""
+    """Result of a query: column names, rows, and whether `limit` cut off more rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -83,23 +82,22 @@ class SqlResult(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """Number of pairs that were removed, or that the process that writes the grammar will remove."""
+    """Number of withdrawn pairs. If `left_to` is set, that process will remove them."""
 
     pairs: int
     left_to: Lease | None
 
 
-def make_settings(chosen: Mapping[str, object]) -> Settings:
-    """Return the settings of a new store: the chosen ones, and defaults for the others.
+def make_settings(values: Mapping[str, object]) -> Settings:
+    """Return the settings of a new store: the given values, and defaults for other fields.
 
-    A Dirichlet process gets the schedule `annealed` from T = 10 over 280 sweeps, unless `chosen` says otherwise.
-    Raises `UsageError`.
+    The default schedule of a Dirichlet process is `annealed` from T = 10 over 280 sweeps. Raises `UsageError`.
     """
     from hierogram.daemon.text.texts import check_settings
 
-    settings = make_options(Settings, chosen)
+    settings = make_options(Settings, values)
     if settings.model == DIRICHLET:
-        settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in chosen})
+        settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in values})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
         raise UsageError("--type-moves requires an exchangeable model: use --model dirichlet")
@@ -111,34 +109,34 @@ def open(
     *,
     create: bool = False,
     upgrade: bool = False,
-    **chosen: Unpack[SettingsKeywords],
+    **values: Unpack[SettingsKeywords],
 ) -> GrammarStore:
     """Open the store at a URL or path; with `create`, make a missing store.
 
-    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `chosen` are the
-    options of `hierogram init`. A store keeps them for life, so an existing store must have the same values. With
-    `upgrade`, a store of an older version gets the schema of this version; its old schema version is `upgraded_from`.
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `values` are the
+    options of `hierogram init`. They never change, so an existing store must have the same values. With `upgrade`, a
+    store of an older version gets the schema of this version; `upgraded_from` is its previous schema version.
 
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
-    `StoreError` if the store has other settings or a newer version made it.
+    `StoreError` if the store has other settings or was created by a newer version.
     """
-    wanted = make_settings(chosen) if chosen or create else Settings()
-    before = bring_up_to_date(str(url))[0] if upgrade else None
+    settings = make_settings(values) if values or create else Settings()
+    old_version = bring_up_to_date(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
-        return GrammarStore(open_store(str(url), create=True, settings=wanted), made=True)
-    has, asked = asdict(opened.settings()) if chosen else {}, asdict(wanted)
-    unlike = [name for name in has if name in chosen and has[name] != asked[name]]
-    if differing := [f"{name} is {has[name]}, not {asked[name]}" for name in unlike]:
+        return GrammarStore(open_store(str(url), create=True, settings=settings), made=True)
+    stored, requested = asdict(opened.settings()) if values else {}, asdict(settings)
+    changed = [name for name in stored if name in values and stored[name] != requested[name]]
+    if differing := [f"{name} is {stored[name]}, not {requested[name]}" for name in changed]:
         opened.close()
         raise StoreError(
             f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed, create another "
             "store instead"
         )
-    return GrammarStore(opened, upgraded_from=before)
+    return GrammarStore(opened, upgraded_from=old_version)
 
 
 @contextmanager
@@ -150,9 +148,9 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files for `GrammarStore.add`, which finds unreadable files before a store is made.
+    """Open files for `GrammarStore.add`, to find unreadable files before a store is created.
 
-    A dictionary, a file of trees and a file of n-best lists is one file. Raises `InputError`, `UsageError`.
+    Dictionaries, trees and n-best lists must be in one file. Raises `InputError`, `UsageError`.
     """
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
@@ -177,13 +175,12 @@ def open_input(
 
 
 class GrammarStore:
-    """A store of sentence pairs, or trees, and the grammar that is learned from them; `open` makes one.
+    """Store of sentence pairs or trees, and the grammar learned from them. Created by `open`.
 
-    The object is a context manager: it closes the store at the end of a `with` block. Several threads may call its
-    methods. Only one thread or process at a time may learn, repair or withdraw; the others get `StoreHeldError`.
-    Each change is one transaction, so an interrupted method leaves a consistent store. All methods raise
-    `StoreUnavailableError` if the database fails. Options are given by name, or as the options dataclass that the
-    method names. `made` is True if `open` made the store.
+    As a context manager, it closes the store. Methods are thread-safe. Only one thread or process at a time may learn,
+    repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so an interrupted method leaves a
+    consistent store. All methods raise `StoreUnavailableError` if the database fails. Options are keyword arguments, or
+    an instance of the options dataclass that the method names. `made` is True if `open` created the store.
     """
 
     def __init__(self, store: Store, made: bool = False, upgraded_from: str | None = None) -> None:
@@ -202,7 +199,7 @@ class GrammarStore:
 
     @property
     def reader(self) -> Reader:
-        """Return a read-only connection: `with store.reader.read() as read`. It closes with the store."""
+        """Read-only connection, used as `with store.reader.read() as read`. It closes with the store."""
         with self._lock:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
@@ -210,7 +207,7 @@ class GrammarStore:
 
     @property
     def aligner(self) -> TextAligner:
-        """Return an aligner of pairs that are not stored. Raises `WrongKindError`."""
+        """Aligner of pairs that are not stored. Raises `WrongKindError` if the store contains trees."""
         from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 
         with self._lock:
@@ -238,10 +235,10 @@ class GrammarStore:
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()
-        one = self.notation().many
+        units = self.notation().many
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
-            (one, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
+            (units, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
             ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
             ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
             ("sweeps", f"{now.sweeps:,}"),
@@ -254,17 +251,17 @@ class GrammarStore:
         return self.store.settings()
 
     def notation(self) -> Notation:
-        """Return the kind of grammar in the store, with the words for its units: pairs or trees."""
+        """Return the notation of the store's kind of grammar, which names its units: pairs or trees."""
         return find_notation(self.settings().grammar)
 
     def writer(self) -> Lease | None:
-        """Return the process that writes the store's grammar, or None."""
+        """Return the lease of the process that writes the grammar, or None."""
         return self.store.lease()
 
     def status(self) -> StoreStatus:
         """Return the store's size and learning progress, in constant time.
 
-        Raises `StoreError` if another version has changed the schema since the store was opened.
+        Raises `StoreError` if another version of Hierogram has changed the schema since the store was opened.
         """
         check_schema(self.store.engine)
         return self.store.status()
@@ -283,14 +280,14 @@ class GrammarStore:
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs, and return the numbers of accepted, repeated and rejected lines, with reasons and notes.
+        """Store pairs. The report counts accepted, repeated and rejected lines, with reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
-        frame with these columns, the result of `open_input`, or a file name, with more names in `files`. File formats
-        are the formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in
-        notes and rejections; pairs of files have the file name. Tokens are separated by spaces unless the store or
-        `tokenize` sets a tokenizer. With `entries`, the file is a dictionary. A pair that the corpus contains is not
-        stored again. Raises `InputError`, `UsageError`.
+        frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
+        formats of `hierogram ingest`; a store of trees accepts treebanks. Notes and rejections name pairs in memory by
+        `origin`, and pairs of files by the file. Tokens are separated by spaces unless the store or `tokenize` sets a
+        tokenizer. With `entries`, the file is a dictionary. Pairs that the corpus already contains are skipped. Raises
+        `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -323,22 +320,21 @@ class GrammarStore:
         likelihood_every: int = 1,
         options: LearnOptions | None = None,
     ) -> Learning:
-        """Return the learning process: iterate over its sweeps, or call its `run`.
+        """Return a learning run: iterate over its sweeps, or call its `run` method.
 
-        New pairs go through the schedule; then all pairs get `sweeps` more (default 74). The log-likelihood is computed
-        every `likelihood_every` sweeps, in time proportional to the store. `options` replaces these arguments. Neither
-        the number of threads nor interruptions change the result. Raises `StoreHeldError` if another process writes the
-        store's grammar, and `UsageError`.
+        New pairs pass through the schedule; then all pairs get `sweeps` more (default 74). The log-likelihood is
+        computed every `likelihood_every` sweeps, in time proportional to the store. `options` replaces these arguments.
+        Neither the number of threads nor interruptions change the result. Raises `StoreHeldError` if another process
+        writes the store's grammar, and `UsageError`.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
 
         if sweeps is not None:
             sweeps = check_integer("sweeps", sweeps, 0)
-
         self._end_learning()
-        wanted = options or LearnOptions(threads, likelihood_every=likelihood_every)
-        self._learning = Learning(self.store, sweeps, wanted)
+        options = options or LearnOptions(threads, likelihood_every=likelihood_every)
+        self._learning = Learning(self.store, sweeps, options)
         return self._learning
 
     def _end_learning(self) -> None:
@@ -351,17 +347,18 @@ class GrammarStore:
     ) -> Synchronized:
         """Make a corpus equal to a TMX file: add units with a new `tuid`, remove deleted ones, replace changed ones.
 
-        If another process writes the grammar, the call waits up to a minute for it. Raises `InputError`.
+        If another process writes the grammar, the call waits up to a minute until it has removed pairs. Raises
+        `InputError`.
         """
         from hierogram.daemon.library.synchronizing import synchronize
 
-        def leave(ids: Sequence[int]) -> None:
-            left = self.withdraw(ids)
-            until = time.monotonic() + _LEAVING_SECONDS
-            while left.left_to and self.store.pairs_by_id([*ids[:1], *ids[-1:]]) and time.monotonic() < until:
-                time.sleep(_LOOK_SECONDS)
+        def withdraw_and_wait(ids: Sequence[int]) -> None:
+            withdrawn = self.withdraw(ids)
+            deadline = time.monotonic() + _WITHDRAWAL_TIMEOUT
+            while withdrawn.left_to and self.store.pairs_by_id([ids[0], ids[-1]]) and time.monotonic() < deadline:
+                time.sleep(_POLL_INTERVAL)
 
-        return synchronize(self.store, str(memory), corpus, leave, languages=languages)
+        return synchronize(self.store, str(memory), corpus, withdraw_and_wait, languages=languages)
 
     def rules(
         self,
@@ -374,10 +371,10 @@ class GrammarStore:
     ) -> RuleTable:
         """Return a table of all rules, or of the rules that meet every condition.
 
-        `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or several words, which can
-        be on either side. If no rule has this spelling, rules with other accents or case are returned. With a
-        condition, up to `limit` rules are returned, most used first; without one, all rules in the order of the store.
-        Uses and probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
+        `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or several words, on either
+        side. If no rule has this spelling, rules with other accents or case are returned. With a condition, up to
+        `limit` rules are returned, most used first; without one, all rules in the order of the store. Uses and
+        probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
         `UsageError`.
         """
         from hierogram.daemon.library.tables import table_from_rows, table_from_store
@@ -385,8 +382,8 @@ class GrammarStore:
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_from_store(snapshot, current_sample)
-        most = MAX_NUMBER - 1 if limit is None else limit
-        return table_from_rows(self._found(source, target, containing, most, None, current_sample).rules)
+        limit = MAX_NUMBER - 1 if limit is None else limit
+        return table_from_rows(self._search_rules(source, target, containing, limit, None, current_sample).rules)
 
     def find_rules(
         self,
@@ -398,17 +395,17 @@ class GrammarStore:
         after: tuple[float, str, str] | None = None,
         current_sample: bool = False,
     ) -> FoundRules:
-        """Return the most used rules that `rules` would find, and whether their spelling differs from the given one.
+        """Return the most used rules that match, as `rules` does, and whether their spelling differs from the query.
 
-        `after` is the uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
+        `after`: uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
         `UsageError`.
         """
-        found = self._found(source, target, containing, limit, after, current_sample)
-        if not found.rules and not self.store.status().rules_in_use:
+        result = self._search_rules(source, target, containing, limit, after, current_sample)
+        if not result.rules and not self.store.status().rules_in_use:
             raise NothingLearnedError(self.url)
-        return found
+        return result
 
-    def _found(
+    def _search_rules(
         self,
         source: str | None,
         target: str | None,
@@ -424,15 +421,13 @@ class GrammarStore:
         words = (
             containing.split() if isinstance(containing, str) else [check_text("containing", one) for one in containing]
         )
-        most = check_integer("limit", limit, 0)
-        return find_rules(self.store, source, target, words, limit=most, after=after, drawn=current_sample)
+        limit = check_integer("limit", limit, 0)
+        return find_rules(self.store, source, target, words, limit=limit, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
-        """Index the rules of all pairs, or trees, that were sampled since the last call.
+        """Index the rules of all pairs or trees sampled since the last call, and return the number of these pairs.
 
-        Return the number of these pairs.
-
-        In a read-only store nothing is indexed, and the number is 0.
+        A read-only store is not indexed; the number is then 0.
         """
         from hierogram.daemon.learning.occurrences import index_occurrences
 
@@ -440,25 +435,25 @@ class GrammarStore:
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return pairs, or trees, whose present derivation uses a rule; new derivations are indexed first.
+        """Return pairs or trees whose current derivation uses a rule, after indexing new derivations.
 
         Raises `RuleNotationError`.
         """
         from hierogram.samplers.grammar.rules import Rule, render_side
 
-        wanted = Rule.parse(f"{source} ||| {target}")
+        rule = Rule.parse(f"{source} ||| {target}")
         self.index()
-        return self.store.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit)
+        return self.store.supporting_pairs(render_side(rule.source), render_side(rule.target), limit)
 
     def pairs(self) -> Iterator[StoredPair]:
-        """Yield all stored pairs, or trees, in order of their numbers."""
+        """Return an iterator over all stored pairs or trees, by id."""
         from hierogram.daemon.library.pairs import StoredPair
 
         settings = self.settings()
         return (StoredPair(row, settings) for row in self.store.pairs())
 
     def pair(self, number: int) -> StoredPair:
-        """Return a stored pair, or tree, with its links and present derivation. Raises `InputError`."""
+        """Return a stored pair or tree by its id. Raises `InputError` if it does not exist."""
         from hierogram.daemon.library.pairs import StoredPair, rows_by_id
 
         [row] = rows_by_id(self.store, [number])
@@ -471,13 +466,13 @@ class GrammarStore:
         bpe_merges: tuple[int | None, int | None] = (None, None),
         progress: Steps = lambda *_: None,
     ) -> GrammarStore:
-        """Make a store of the same pairs with words divided into parts, and return it.
+        """Create a store of the same pairs, with words split into subwords, and return it.
 
-        The parts of each side are learned by at most `bpe_merges` merges (source, target). 0 keeps whole words; None
-        divides the words of a side only if the language is rich in forms. A link that a person made, or that came with
-        the pair, becomes links between all parts of its two words. The aligner makes its links again. The new store has
-        learned nothing yet. An interrupted call continues where it stopped. Raises `UsageError` if words are divided
-        already, and `StoreError` if `url` is another store.
+        Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None
+        splits the words of a side only if the language has rich morphology. Links that were ingested or set by hand
+        become links between all subwords of the two words; other links are recomputed. The new store has not been
+        sampled. Repeating an interrupted call resumes it. Raises `UsageError` if words are already split, and
+        `StoreError` if `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions
@@ -489,40 +484,40 @@ class GrammarStore:
         if self.notation().takes == PARSES:
             raise UsageError(f"{self.url}: {self.notation().cannot('split words into subwords')}")
         rows = self.store.pairs()
-        divided = subword_settings(settings, [row.source for row in rows], [row.target for row in rows], bpe_merges)
-        known = self.store.human_links([row.id for row in rows])
+        sources, targets = [row.source for row in rows], [row.target for row in rows]
+        new_settings = subword_settings(settings, sources, targets, bpe_merges)
+        human_links = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
         with self.store.snapshot() as snapshot:
             places = snapshot.places([row.id for row in rows])
         for number, row in enumerate(rows, 1):
             place = places[row.id]
-            own: dict[str, Any] = {"source": row.source, "target": row.target, "id": place.external_id}
+            fields: dict[str, Any] = {"source": row.source, "target": row.target, "id": place.external_id}
             if row.aligned_by == GIVEN:
-                own["alignment"] = row.alignment
-            if row.id in known:
-                own |= {"fixed": sorted(known[row.id].fixed), "forbidden": sorted(known[row.id].forbidden)}
-            by_corpus.setdefault(place.corpus, []).append(own)
+                fields["alignment"] = row.alignment
+            if row.id in human_links:
+                fixed, forbidden = human_links[row.id]
+                fields |= {"fixed": sorted(fixed), "forbidden": sorted(forbidden)}
+            by_corpus.setdefault(place.corpus, []).append(fields)
             progress(number, len(rows))
         try:
             opened, is_new = open_store(str(url)), False
         except StoreMissingError:
-            opened, is_new = open_store(str(url), create=True, settings=divided), True
-        made = GrammarStore(opened, made=is_new)
-        if replace(made.settings(), key_salt=divided.key_salt) != divided:
-            made.close()
+            opened, is_new = open_store(str(url), create=True, settings=new_settings), True
+        subword_store = GrammarStore(opened, made=is_new)
+        if replace(subword_store.settings(), key_salt=new_settings.key_salt) != new_settings:
+            subword_store.close()
             raise StoreError(f"{url} already exists and is another store: choose a new one")
         for corpus, pairs in by_corpus.items():
-            ingest(made.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
-        return made
+            ingest(subword_store.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
+        return subword_store
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
-        """Fix and forbid links of pairs, by pair number.
+        """Fix and forbid links of pairs, by pair id. `KnownLinks()` removes all fixed and forbidden links of a pair.
 
-        Earlier fixed and forbidden links of these pairs are replaced.
-
-        `KnownLinks()` removes them. The process that writes the grammar aligns the pairs again and is returned; without
-        one, this call aligns them. Raises `InputError`, and then stores nothing; `WrongKindError` if the store learns
-        from pairs without links.
+        If another process writes the grammar, it realigns the pairs, and its lease is returned; otherwise this call
+        realigns them. Raises `InputError`, and `WrongKindError` if the store learns from pairs without links. Nothing
+        is stored if an error is raised.
         """
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
         from hierogram.daemon.text.segments import WordView
@@ -532,26 +527,26 @@ class GrammarStore:
             raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
         self._end_learning()
         view = WordView(self.settings().bpe_merges)
-        of_tokens: dict[int, KnownLinks] = {}
+        token_links: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
-                of_tokens[row.id] = view.pair(row.source, row.target).of_tokens(known_links(links[row.id]))
+                token_links[row.id] = view.pair(row.source, row.target).of_tokens(known_links(links[row.id]))
             except (ValueError, RejectionError) as error:
                 raise InputError(f"pair {row.id}: {error}; nothing was stored") from error
-        if missing := [pair for pair in links if pair not in of_tokens]:
+        if missing := [pair for pair in links if pair not in token_links]:
             raise InputError(f"pair {missing[0]} not found; nothing was stored")
         for pair in links:
-            self.store.set_human_links(pair, of_tokens[pair], origin)
+            self.store.set_human_links(pair, token_links[pair], origin)
         holder = self.writer()
         if holder is None:
             apply_pending_corrections(self.store)
         return holder
 
     def query(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> SqlResult:
-        """Return the rows of one SELECT over the tables and views of `docs/sql.md`, at most `limit` rows.
+        """Return up to `limit` rows of a SELECT over the tables and views of `docs/sql.md`.
 
-        The SELECT cannot change anything. On Postgres it runs under the role of `sql_url`, by default that of the
-        store's URL. Raises `QueryError`, and `SlowQueryError` after `seconds`.
+        The SELECT cannot change the store. On Postgres it runs as the role of `sql_url` (default: the store's URL).
+        Raises `QueryError`, and `SlowQueryError` after `seconds`.
         """
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -559,13 +554,13 @@ class GrammarStore:
             sql_runner = stack.enter_context(
                 closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None))
             )
-            found = stack.enter_context(closing(sql_runner.query(question, seconds, limit)))
-            return SqlResult(found.columns, [tuple(row) for row in found.rows], found.more)
+            result = stack.enter_context(closing(sql_runner.query(question, seconds, limit)))
+            return SqlResult(result.columns, [tuple(row) for row in result.rows], result.more)
 
     def open_answer(self, question: str, *, limit: int | None = None, seconds: float = 10.0) -> SpooledResult:
-        """Return the rows of one SELECT as an open file, for results of any size. Close it after use.
+        """Return the rows of a SELECT as an open file, for results of any size. Close it after use.
 
-        On Postgres the SELECT runs under the role of the store's URL. Raises the errors of `query`.
+        On Postgres the SELECT runs as the role of the store's URL. Raises the errors of `query`.
         """
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -578,27 +573,25 @@ class GrammarStore:
         *,
         options: ExportOptions | None = None,
         progress: Phases | None = None,
-        **chosen: Unpack[ExportKeywords],
+        **overrides: Unpack[ExportKeywords],
     ) -> Manifest:
-        """Write the grammar to a file, with a manifest beside it, and return the manifest.
+        """Write the grammar to a file, atomically, with a manifest beside it, and return the manifest.
 
-        The file appears whole or not at all.
-
-        Options are those of `ExportOptions`: `max_scope=2, min_count=0.5`. The file name gives format and compression:
-        `grammar.cdec.gz`, `rules.parquet`. An open binary file gets the rules without a manifest. Raises `ExportError`,
-        `UsageError`, `NothingLearnedError`.
+        Options are the fields of `ExportOptions`: `max_scope=2, min_count=0.5`. The file name determines format and
+        compression: `grammar.cdec.gz`, `rules.parquet`. An open binary file gets the rules without a manifest. Raises
+        `ExportError`, `UsageError`, `NothingLearnedError`.
         """
         from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
 
-        wanted = resolve_options(ExportOptions, options, chosen)
+        options = resolve_options(ExportOptions, options, overrides)
         if isinstance(path, str) and path.endswith("/"):
             raise UsageError(f"{path} is a folder: expected a file")
         if isinstance(path, str | Path) and is_database(Path(path)):
             raise UsageError(f"{path} is a database: use another file")
         if path is None or isinstance(path, str | Path):
-            return export(self.store, None if path is None else Path(path), wanted, progress)
-        return export_to(self.store, path, wanted, progress)
+            return export(self.store, None if path is None else Path(path), options, progress)
+        return export_to(self.store, path, options, progress)
 
     def publish(
         self,
@@ -609,37 +602,35 @@ class GrammarStore:
         sentences: PathLike | None = None,
         options: ExportOptions | None = None,
         progress: Phases | None = None,
-        **chosen: Unpack[ExportKeywords],
+        **overrides: Unpack[ExportKeywords],
     ) -> Published:
-        """Write the grammar as a new version in a folder.
+        """Write the grammar as a new version in a folder, keep the newest `keep`, and point the link `latest` to it.
 
-        The folder keeps `keep` versions; the link `latest` names the newest.
-
-        With `sentences`, a file, the version is one cdec grammar for each sentence. Options are those of
+        If `sentences` is a file, the version is one cdec grammar for each sentence. Options are the fields of
         `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
         from hierogram.daemon.exports.publication import Versions
 
-        wanted = resolve_options(ExportOptions, options, chosen)
+        options = resolve_options(ExportOptions, options, overrides)
         if sentences is not None:
-            if wanted.format not in (None, "cdec"):
+            if options.format not in (None, "cdec"):
                 raise UsageError("--sentences writes cdec grammars: leave out --format")
-            if wanted.filter_for is not None:
+            if options.filter_for is not None:
                 raise UsageError("--sentences and --filter-for are mutually exclusive")
-            wanted = replace(wanted, format="cdec", filter_for=Path(sentences))
+            options = replace(options, format="cdec", filter_for=Path(sentences))
         versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
-        return publish(self.store, versions, wanted, report=progress, by_sentence=by_sentence)
+        return publish(self.store, versions, options, report=progress, by_sentence=by_sentence)
 
     def verify(self, progress: Steps | None = None) -> VerifyReport:
-        """Count all rules again from the derivations, check all tables, and return the differences."""
+        """Recount all rules from the derivations, check all tables, and return the differences."""
         from hierogram.daemon.learning.verifying import verify
 
         return verify(self.store, progress)
 
     def repair(self, *, keep: bool = True, progress: Steps | None = None) -> RepairReport:
-        """Set all counts to those of the derivations, and return the changes; without `keep`, only report them.
+        """Recount all rules from the derivations and store the counts. Without `keep`, only report the changes.
 
         Raises `StoreHeldError` if another process writes the store's grammar.
         """
@@ -655,13 +646,13 @@ class GrammarStore:
         file. Raises `StoreError`, and `UsageError` if the file cannot be written or the store is on Postgres; the
         message then names the backup commands of Postgres.
         """
-        file, here = Path(path), sqlite_file(self.store.engine.url)
-        if here is None:
-            back_up, bring_back = postgres_commands(self.url, str(file))
+        file, store_file = Path(path), sqlite_file(self.store.engine.url)
+        if store_file is None:
+            dump, restore = postgres_commands(self.url, str(file))
             raise UsageError(
-                f"{self.url}: back up a store on Postgres with\n  {back_up}\nand restore it with\n  {bring_back}"
+                f"{self.url}: back up a store on Postgres with\n  {dump}\nand restore it with\n  {restore}"
             )
-        if problem := _backup_problem(file, here, force):
+        if problem := _backup_problem(file, store_file, force):
             raise UsageError(f"{file}: {problem}")
         return self.store.back_up(file, progress)
 
@@ -676,39 +667,38 @@ class GrammarStore:
     ) -> Withdrawn:
         """Remove pairs from the store, with their derivations and counts.
 
-        The pairs have one of these `ids`, or meet all other conditions. If another process writes the grammar, that
-        process
-        removes them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair is found.
+        Pairs are selected by `ids`, or by all other conditions together. If another process writes the grammar, that
+        process removes them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair
+        matches.
         """
         from hierogram.daemon.learning.residents import split_transactions, withdraw_all
 
-        ids = whole_numbers(ids)
+        ids = list_ids(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
-            raise UsageError("select pairs by their numbers, or by corpus, origin and external_ids")
+            raise UsageError("select pairs either by ids, or by corpus, origin and external_ids")
         self._end_learning()
-        one = self.notation().one
-        found = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
-        if not found:
-            raise InputError(f"no matching {one} found; nothing was withdrawn")
+        unit = self.notation().one
+        matching = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
+        if not matching:
+            raise InputError(f"no matching {unit} found; nothing was withdrawn")
         holder = self.writer()
         if holder:
-            number = sum(len(self.store.request_withdrawals(some)) for some in split_transactions(found))
+            number = sum(len(self.store.request_withdrawals(part)) for part in split_transactions(matching))
         else:
             from hierogram.daemon.learning.learner import holding_lease
 
             with holding_lease(self.store, "hierogram withdraw"):
-                number = withdraw_all(self.store, found, progress)
+                number = withdraw_all(self.store, matching, progress)
         if not number:
-            raise InputError(f"no {one} with this number found; nothing was withdrawn")
+            raise InputError(f"no {unit} with these ids found; nothing was withdrawn")
         return Withdrawn(number, holder)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return the changes since a position, the number of the last known event; None means the oldest kept event."""
+        """Return events after the event id `after` (None: from the oldest kept event)."""
         return self.store.events(after, limit, kinds)
 
 
 def _backup_problem(file: Path, store: Path, force: bool) -> str | None:
-    """Return the reason why the copy may not be written to a file, or None."""
     if not file.parent.is_dir():
         return f"the folder {file.parent} does not exist: create it first"
     if file.is_dir():

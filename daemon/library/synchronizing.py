@@ -19,7 +19,7 @@ from hierogram.storage.store import Store
 
 
 class Synchronized(NamedTuple):
-    """Result of a synchronization: the report of added pairs, and the counts of kept and withdrawn pairs."""
+    """Result of a synchronization: report of added pairs, numbers of kept and withdrawn pairs."""
 
     added: IngestReport
     kept: int
@@ -37,67 +37,67 @@ def synchronize(
 ) -> Synchronized:
     """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
-    Pairs are identified by the `tuid` of their unit, or by their texts. If several units share a `tuid`, the first is
-    used, and units with other texts are rejected, as are units with an empty side. `withdraw` removes pairs from the
-    store and waits until it is done. Raises `InputError`, without changing the store, if the file is damaged or has no
-    unit in both languages.
+    Pairs are identified by the `tuid` of their unit, or by their texts. If several units share a `tuid`, the first one
+    counts, and units with other texts are rejected, as are units with an empty side. `withdraw` removes pairs from the
+    store and waits until they are removed. Raises `InputError`, without changing the store, if the file is damaged or
+    has no unit in both languages.
     """
     check_input_kind(store, PAIRS)
     settings = store.settings()
     texts = make_pipeline(settings, languages)
-    wanted: dict[str | tuple[str, str], tuple[str, str]] = {}
-    written: dict[str | tuple[str, str], int] = {}
-    refused: list[int] = []
-    place = count()
+    file_texts: dict[str | tuple[str, str], tuple[str, str]] = {}
+    positions: dict[str | tuple[str, str], int] = {}
+    rejected_positions: list[int] = []
+    position = count()
     with open_lines(path, limits) as file:
         chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
     for fields in chunks:
         for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
-            number = next(place)
+            number = next(position)
             pair = texts.pair(source.decode(), target.decode())
-            known = wanted.get(name or pair)
-            if not (source.strip() and target.strip()) or known not in (None, pair):
-                refused.append(number)
-            elif known is None:
-                wanted[name or pair], written[name or pair] = pair, number
-    if not wanted:
+            earlier = file_texts.get(name or pair)
+            if not (source.strip() and target.strip()) or earlier not in (None, pair):
+                rejected_positions.append(number)
+            elif earlier is None:
+                file_texts[name or pair], positions[name or pair] = pair, number
+    if not file_texts:
         raise InputError(f"{path}: no units in both languages; nothing was changed")
-    gone: list[int] = []
+    obsolete: list[int] = []
     kept = 0
     with Reader(store.engine.url) as reader, reader.read() as transaction:
         for stored in iterate_pairs(transaction, corpus):
             content = (stored.source, stored.target)
-            if wanted.get(stored.external_id or content) == content:
-                written.pop(stored.external_id or content, None)
+            if file_texts.get(stored.external_id or content) == content:
+                positions.pop(stored.external_id or content, None)
                 kept += 1
             else:
-                gone.append(stored.id)
-    if gone:
-        withdraw(gone)
-    added = ingest(store, _Units(chunks, frozenset((*written.values(), *refused)), path), corpus)
-    return Synchronized(added, kept, len(gone))
+                obsolete.append(stored.id)
+    if obsolete:
+        withdraw(obsolete)
+    added = ingest(store, _Units(chunks, frozenset((*positions.values(), *rejected_positions)), path), corpus)
+    return Synchronized(added, kept, len(obsolete))
 
 
 class _Units:
-    """Ingest `Source` for the units of a TMX file at given positions (from 0), with all rejected units."""
+    """Ingest `Source` of the TMX units at some positions (from 0), and of all rejected units."""
 
     format = OBJECTS
     bytes_total = None
     bytes_read = 0
 
-    def __init__(self, chunks: Sequence[LineColumns], places: frozenset[int], origin: str) -> None:
+    def __init__(self, chunks: Sequence[LineColumns], positions: frozenset[int], origin: str) -> None:
         self.origin = origin
         self._chunks = chunks
-        self._places = places
+        self._positions = positions
 
     def choose(self, languages: Languages | None) -> None:
         """Do nothing, because the languages are already chosen."""
 
     @property
     def fields(self) -> Iterator[LineColumns]:
-        place = count()
+        position = count()
         for units in self._chunks:
-            chosen = [next(place) in self._places for _ in units.numbers]
+            chosen = [next(position) in self._positions for _ in units.numbers]
             yield LineColumns(
                 list(compress(units.numbers, chosen)),
                 list(compress(units.sources, chosen)),

@@ -1,4 +1,4 @@
-"""Tables of rules as columns, which pandas, polars, DuckDB and pyarrow read without a copy."""
+"""Tables of rules in columns. pandas, polars, DuckDB and pyarrow read them without a copy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hierogram.storage.exports.snapshot import Snapshot
 
 _SHOWN = 10
-"""Number of rules that a notebook shows."""
+"""Number of rules in the notebook display."""
 
 
 class _Side(NamedTuple):
-    """A column of texts in Arrow's layout: the bytes of all texts, and their offsets int32[N + 1]."""
+    """Column of texts in Arrow's layout: the bytes of all texts, and offsets int32[N + 1]."""
 
     content: Any
     offsets: NDArray[np.int32]
@@ -47,7 +47,7 @@ COLUMNS = tuple(field.name for field in fields(RuleRow))
 """Names of the columns, which are the fields of `RuleRow`."""
 
 _Batch = dict[str, Any]
-"""Columns of some thousand rules by name: `_Side` for texts, else arrays. Entry k of each belongs to rule k."""
+"""Columns of up to some thousand rules by name: `_Side` for texts, arrays for numbers."""
 
 
 def _row(batch: _Batch, at: int) -> RuleRow:
@@ -55,11 +55,11 @@ def _row(batch: _Batch, at: int) -> RuleRow:
 
 
 class RuleTable:
-    """An immutable table of rules: columns, and a sequence of `RuleRow`.
+    """Immutable table of rules, stored in columns and usable as a sequence of `RuleRow`.
 
     The table has Arrow's `__arrow_c_stream__`: `polars.DataFrame(table)`, `pyarrow.table(table)`,
     `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` read it. Texts are UTF-8, expected uses float64,
-    counts of the present derivations int64. Several threads may read it.
+    counts in the current derivations int64. Several threads may read it.
     """
 
     columns = COLUMNS
@@ -90,18 +90,15 @@ class RuleTable:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the `number` rules with the largest values in column `by`, largest first.
-
-        Ties are in order of their sides.
-        """
+        """Return the `number` rules with the largest values in column `by`, largest first; ties by their sides."""
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
-        least = values.min() if len(values) else 0
-        places = np.flatnonzero(self.column(by) >= least)
-        found = sorted((self[at] for at in places.tolist()), key=lambda rule: (rule.source, rule.target))
-        found.sort(key=lambda rule: getattr(rule, by), reverse=True)
-        return found[:number]
+        threshold = values.min() if len(values) else 0
+        places = np.flatnonzero(self.column(by) >= threshold)
+        rules = sorted((self[at] for at in places.tolist()), key=lambda rule: (rule.source, rule.target))
+        rules.sort(key=lambda rule: getattr(rule, by), reverse=True)
+        return rules[:number]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the table as an Arrow stream of batches, without a copy of the columns."""
@@ -141,10 +138,10 @@ class RuleTable:
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table, for a notebook."""
+    """Format a table as HTML for notebooks."""
     lines = [("th", head), *(("td", row) for row in rows)]
-    made = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>" for tag, cells in lines)
-    return f"<table>{''.join(made)}</table>"
+    html = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>" for tag, cells in lines)
+    return f"<table>{''.join(html)}</table>"
 
 
 _TEXTS = ("source", "target")
@@ -177,7 +174,7 @@ def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
 
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
-    """Return single rules as a table, in their order."""
+    """Convert rules to a table in the same order."""
     columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     return RuleTable([_batch(columns)] if rows else [])
 
@@ -190,7 +187,7 @@ def _batch(columns: dict[str, Any]) -> _Batch:
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
-    """Return the rules in use in memory as a table, most used first, numbered from 1."""
+    """Convert counts in memory to a table of the rules in use, most used first, numbered from 1."""
     order = np.lexsort((-rules.counts, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return RuleTable([])
@@ -215,7 +212,7 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
 
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
 _SHAPE_BITS = 15
-"""Bits of each small number. Several share one number, since the database sends every number as text."""
+"""Bits of each field of `_SHAPE`. They are packed in one integer, since the database sends numbers as text."""
 _READ = (
     *_TEXTS,
     "id",
@@ -223,28 +220,28 @@ _READ = (
     + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
 )
-"""SQL expressions of what is read of each rule, without its uses."""
+"""SQL expressions of the fields read for each rule, except uses."""
 
 
 def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
-    """Return all rules in use, in the order of the store.
+    """Read all rules in use, in the order of the store.
 
-    A rule is in use if it has expected uses, or, with `drawn`, uses in the present derivations. Probabilities are
-    relative frequencies of these uses.
+    Uses are expected uses, or with `drawn` uses in the current derivations. Probabilities are their relative
+    frequencies.
     """
     other = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
     batches: list[_Batch] = []
     hashes: tuple[list[NDArray[np.int64]], ...] = ([], [])
     uses: list[NDArray[np.int64]] = []
-    # The database reads the next block while this block is parsed.
+    # Prefetch, so that the database reads the next block while this block is parsed.
     with closing(prefetch(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
         for _, block in blocks:
             sides = [side.encode() for side in block[:2]]
             source, target = map(_to_side, sides)
             numbers = [np.fromstring(column, np.int64, sep="\n") for column in block[2:]]
             ids, shapes, variances, others, used = numbers
-            for of_side, lines in zip(hashes, sides, strict=True):
-                of_side.append(np.fromiter(map(hash, lines.split(b"\n")), np.int64, len(ids)))
+            for side_hashes, lines in zip(hashes, sides, strict=True):
+                side_hashes.append(np.fromiter(map(hash, lines.split(b"\n")), np.int64, len(ids)))
             uses.append(used)
             expected, counts = (others, used) if drawn else (used, others)
             length, scope, nonterminals, hiero = (
@@ -257,21 +254,23 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
             })  # fmt: skip
     if not batches:
         return RuleTable([])
-    every = np.concatenate(uses)
+    all_uses = np.concatenate(uses)
     ends = np.cumsum([len(batch["id"]) for batch in batches])[:-1]
-    of_source, of_target = (np.split(every / _totals(np.concatenate(of_side), every), ends) for of_side in hashes)
+    p_target, p_source = (
+        np.split(all_uses / _totals(np.concatenate(side_hashes), all_uses), ends) for side_hashes in hashes
+    )
     return RuleTable(
         [
             batch | {"p_target_given_source": forward, "p_source_given_target": backward}
-            for batch, forward, backward in zip(batches, of_source, of_target, strict=True)
+            for batch, forward, backward in zip(batches, p_target, p_source, strict=True)
         ]
     )
 
 
 def _totals(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
     order = np.argsort(hashes)
-    of_side = hashes[order]
-    first = np.flatnonzero(np.concatenate(([True], of_side[1:] != of_side[:-1])))
+    ordered = hashes[order]
+    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     totals = np.empty(len(uses), uses.dtype)
     totals[order] = np.repeat(np.add.reduceat(uses[order], first), np.diff(np.append(first, len(uses))))
     return totals

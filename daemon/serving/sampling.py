@@ -169,7 +169,7 @@ class FullResidency:
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         batch = self._load()
-        return batch if batch is not None and (batch.sweeps < self._learner.course.burn_in).any() else None
+        return batch if batch is not None and (batch.sweeps < self._learner.schedule.burn_in).any() else None
 
     def _load(self) -> ResidentBatch | None:
         self.queue.clear()
@@ -355,7 +355,7 @@ class SamplingTurns:
         return seconds > 0
 
     def _burn_in(self, batch: ResidentBatch) -> float:
-        burn_in = self._learner.course.burn_in
+        burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
             self._residency.queue.append(batch)
@@ -370,7 +370,7 @@ class SamplingTurns:
         if batch is None:
             return 0.0
         # Sweep to the end of the current round of each pair.
-        resampled = batch.sweeps >= self._learner.course.burn_in
+        resampled = batch.sweeps >= self._learner.schedule.burn_in
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))
         self._health.resampled_pairs += int(resampled.sum())

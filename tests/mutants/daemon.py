@@ -632,8 +632,8 @@ DAEMON_FAULTS = (
     Fault(
         "units removed from a translation memory stay in the corpus",
         "daemon/library/synchronizing.py",
-        "        withdraw(gone)\n",
-        "        withdraw(gone[:0])\n",
+        "        withdraw(obsolete)\n",
+        "        withdraw(obsolete[:0])\n",
         ("tests/tools/integrations/test_exchange.py", "-k", "new_changed_or_gone"),
     ),
     Fault(

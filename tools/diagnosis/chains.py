@@ -223,7 +223,7 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
     trial_options = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
     trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in trial_options]
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
-    burn_in = kind.course(settings).burn_in
+    burn_in = kind.schedule(settings).burn_in
     later = 0
     if aligned:
         later = (

@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "options.md"
 KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     "daemon/library": {
         "AlignKeywords": (AlignOptions, "align"),
-        "ExportKeywords": (ExportOptions, "GrammarStore.export and publish"),
+        "ExportKeywords": (ExportOptions, "GrammarStore.export` and `publish"),
         "SettingsKeywords": (Settings, "open"),
     },
     "tools": {

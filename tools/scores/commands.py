@@ -123,10 +123,10 @@ def score(
 
 
 def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
-    from hierogram.daemon.library.aligning import texts_of
+    from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.text.reading import read_pairs
 
-    texts, sides = texts_of(store, None, tokenized), read_pairs(files)
+    texts, sides = resolve_text_pipeline(store, None, tokenized), read_pairs(files)
     for side, name, lines in zip((texts.source, texts.target), files, sides, strict=True):
         advise_tokenization(side, name, lines, tokenized)
     return zip(*sides, strict=True)

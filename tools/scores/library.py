@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from hierogram.daemon.library.options import whole_numbers
+from hierogram.daemon.library.options import list_ids
 from hierogram.daemon.library.pairs import rows_by_id
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.prefetch import map_in_threads
@@ -63,7 +63,7 @@ def score(
         for scored in map_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
             yield from map(ScoredPair._make, scored)
         return
-    rows = rows_by_id(store.store, ids) if (ids := whole_numbers(ids)) else iterate_rows(store.store, after)
+    rows = rows_by_id(store.store, ids) if (ids := list_ids(ids)) else iterate_rows(store.store, after)
     blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
     for block, scores in map_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
         if keep:
@@ -74,7 +74,7 @@ def score(
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
     """Yield the stored scores of these `ids`, or of all pairs above `after`. Raises `InputError` for a missing pair."""
-    chosen = whole_numbers(ids)
+    chosen = list_ids(ids)
     if chosen:
         rows_by_id(store.store, chosen)
     while scores := store.store.scores_by_id(chosen) if chosen else store.store.scores(after):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.library.aligning import sentences_of
+from hierogram.daemon.library.aligning import open_sentences
 from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.treebanks.reading import read_trees
@@ -45,7 +45,7 @@ def parse(
     `UsageError`, `WrongKindError`.
     """
     request = resolve_options(ParseRequest, options, chosen)
-    lines = sentences_of(sentences)
+    lines = open_sentences(sentences)
     priors, how, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
         url = grammar.store.engine.url.render_as_string(hide_password=False)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, AlignOptions
-from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
+from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
 from hierogram.daemon.text.segments import index_words
@@ -231,7 +231,7 @@ def align(
     """Align sentences with their translations; `report` receives sweeps done and in total.
 
     `known` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give equal
-    links, whatever the number of threads. Pairs that teach nothing do not change the links of the others. Pairs with a
+    links, whatever the number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a
     side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
@@ -277,22 +277,22 @@ def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
 def _align_robustly(
     source: Side, target: Side, request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the pairs that teach together, then the pairs apart, given the counts of the former or the `prior`."""
-    roles = roles_of(source, target)
-    sides = some_pairs(source, roles.teaching), some_pairs(target, roles.teaching)
-    options = corpus_options(request, len(roles.teaching))
+    """Align the counted pairs together, then the uncounted pairs given the counts of the former or the `prior`."""
+    roles = assign_roles(source, target)
+    sides = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
+    options = corpus_options(request, len(roles.counted))
     found, thresholds, links = _align_part(*sides, request, options, report, prior)
-    if len(roles.apart):
+    if len(roles.uncounted):
         if MODELS[request.model].prior_counts:
             if prior is None:
                 prior = _counts_of(*sides, links, request.direction)
             options = replace(options, thinning=1, **_INCREMENTAL)
-        sides = some_pairs(source, roles.apart), some_pairs(target, roles.apart)
+        sides = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
         found = found.followed_by(_align_part(*sides, request, options, None, prior, thresholds)[0])
-    if len(roles.teaching) == len(roles.same_as):
+    if len(roles.counted) == len(roles.same_as):
         return found
     place = np.zeros(len(roles.same_as), np.int64)
-    place[np.concatenate([roles.teaching, roles.apart])] = np.arange(len(found))
+    place[np.concatenate([roles.counted, roles.uncounted])] = np.arange(len(found))
     return found.of_pairs(place[roles.same_as])
 
 

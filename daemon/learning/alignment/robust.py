@@ -1,7 +1,7 @@
-"""Pairs of a corpus that do not teach the aligner: they are aligned with the counts of the others.
+"""Division of a corpus into counted pairs, which train the aligner, and pairs that are aligned with their counts.
 
 A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its many links would
-spoil the counts of all pairs. A pair that occurs many times counts a few times, and all its copies have the same links.
+spoil the counts of all pairs. Only a few copies of a repeated pair are counted; all its copies have the same links.
 """
 
 from typing import NamedTuple
@@ -14,25 +14,25 @@ from hierogram.samplers.alignment.bitext import Side
 EXTREME_RATIO = 9
 """One side may be this much longer than the other, relative to the median ratio of the corpus."""
 
-TEACHING_COPIES = 4
-"""Number of copies of a pair that teach; a further copy teaches if its number is a power of two."""
+COUNTED_COPIES = 4
+"""Copies of a pair up to this number are counted; later ones only if their number is a power of two."""
 
 
 class Roles(NamedTuple):
     """Roles of the pairs of a corpus.
 
-    `teaching` int64[T]: ascending indices of the pairs that are aligned together. `apart` int64[A]: ascending indices
-    of the pairs that are aligned with the counts of the `teaching` pairs. `same_as` int64[P]: index of the pair whose
-    links each pair gets; its own index unless it is a surplus copy.
+    `counted` int64[C]: ascending indices of the pairs that are aligned together. `uncounted` int64[U]: ascending
+    indices of the pairs that are aligned with the counts of the counted pairs. `same_as` int64[P]: index of the pair
+    whose links each pair gets; its own index unless it is a surplus copy.
     """
 
-    teaching: NDArray[np.int64]
-    apart: NDArray[np.int64]
+    counted: NDArray[np.int64]
+    uncounted: NDArray[np.int64]
     same_as: NDArray[np.int64]
 
 
-def roles_of(source: Side, target: Side) -> Roles:
-    """Return the roles of all pairs. Of n > 4 copies of a pair 2 + log2(n) teach, rounded down."""
+def assign_roles(source: Side, target: Side) -> Roles:
+    """Assign roles to all pairs. Of n > 4 copies of a pair, 2 + log2(n), rounded down, are counted."""
     same_as = _copies(source, target)
     kept = same_as == np.arange(len(same_as))
     extreme = _is_extreme(np.diff(source.offset), np.diff(target.offset))
@@ -51,13 +51,13 @@ def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray
 
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
     same_as = np.arange(len(source.offset) - 1)
-    met: dict[tuple[bytes, bytes], list[int]] = {}
+    copies_by_words: dict[tuple[bytes, bytes], list[int]] = {}
     s, t = source.offset.tolist(), target.offset.tolist()
     for pair in range(len(same_as)):
         words = source.words[s[pair] : s[pair + 1]].tobytes(), target.words[t[pair] : t[pair + 1]].tobytes()
-        copies = met.setdefault(words, [0, pair])
+        copies = copies_by_words.setdefault(words, [0, pair])
         copies[0] += 1
-        if copies[0] > TEACHING_COPIES and copies[0] & (copies[0] - 1):
+        if copies[0] > COUNTED_COPIES and copies[0] & (copies[0] - 1):
             same_as[pair] = copies[1]
     return same_as
 

@@ -213,7 +213,7 @@ class ChainConfig:
 
     threads: int = 1
     blocks: Blocks | None = None
-    course: PairSchedules | None = None
+    schedule: PairSchedules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,19 +262,19 @@ class Kind:
     """A kind of grammar, with the `name` that notations use.
 
     `needs_all_pairs`: all pairs of a store must be in memory together, since they share parameters. `load` raises
-    `SamplerError` if a pair is not of this kind. `begin` draws the initial state of each due pair from the
-    pair's own random stream; the state of other pairs is unspecified. `course` returns the schedule. `chain`
-    creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and
-    both vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `show` returns a
-    pair's derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored
-    bytes do not fit the pair. `example` is a small pair for compiling or loading kernels in advance.
+    `SamplerError` if a pair is not of this kind. `begin` draws the initial state of each due pair from the pair's own
+    random stream; the state of other pairs is unspecified. `schedule` returns the schedule of new pairs. `chain`
+    creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and both
+    vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `show` returns a pair's derivation,
+    top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do not fit the pair.
+    `example` is a small pair for compiling or loading kernels in advance.
     """
 
     name: str
     needs_all_pairs: bool
     load: Callable[[Sequence[PairRow], Settings], LoadedBatch]
     begin: Callable[[KindBatch, Settings, NDArray[np.bool_]], State]
-    course: Callable[[Settings], PairSchedules]
+    schedule: Callable[[Settings], PairSchedules]
     chain: Callable[[InitialCounts, ChainConfig], Chain]
     trial: Callable[[KindBatch, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]

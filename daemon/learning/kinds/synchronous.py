@@ -85,7 +85,7 @@ class PhraseChain(Chain):
         # Compile the kernel while this process reads.
         self._compiling = SweepKernel()
         self._vocabulary = store.vocabulary_sizes()
-        self._schedule = config.course or make_schedule(self._settings)
+        self._schedule = config.schedule or make_schedule(self._settings)
         self._threads = config.threads
         self._blocks = config.blocks
         self._executor = ThreadPoolExecutor(config.threads)

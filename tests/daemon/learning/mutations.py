@@ -11,7 +11,7 @@ from hierogram.daemon.learning.kinds.kind import ChainConfig, StoredSamples, Swe
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.library.sampling import NothingKnown
+from hierogram.daemon.library.sampling import EmptyCounts
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
@@ -170,7 +170,7 @@ class Fuzz:
         assert int(loaded.occurrences(state).uses.sum()) == int(rules.counts.sum())
         every = np.ones(len(states), np.bool_)
         if sweep:
-            chain = kind.chain(NothingKnown(settings, self._rows), ChainConfig(1))
+            chain = kind.chain(EmptyCounts(settings, self._rows), ChainConfig(1))
             try:
                 chain.enter(loaded, state, ~every)
                 request = SweepRequest(np.full(len(states), 100), every, every)

@@ -33,7 +33,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture
 def burn_in(case: Case) -> int:
     """The number of sweeps that take a new pair through the schedule of its kind."""
-    return find_kind(case.settings).course(case.settings).burn_in
+    return find_kind(case.settings).schedule(case.settings).burn_in
 
 
 @pytest.fixture

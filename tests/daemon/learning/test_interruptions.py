@@ -337,7 +337,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
                     store.learn(sweeps).run()
         again = store.learn()
         assert again.align().pairs == 20
-        run = again.continued()
+        run = again.resumed_run()
         assert run is not None
         assert (run.sweeps, run.sweeps_done) == (sweeps, 0)
         assert again.run().finished
@@ -345,7 +345,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
         # This is a new run that continues nothing.
         another = store.learn(1)
         another.align()
-        assert another.continued() is None
+        assert another.resumed_run() is None
         another.run()
         assert {row.sweep for row in store.store.pairs()} == {7 + sweeps}
 

@@ -45,7 +45,7 @@ def test_the_command_withdraws_the_selected_pairs(hierogram: Run, tmp_path: Path
     for arguments, code, message in (
         (["withdraw"], 2, "select pairs"),
         (["withdraw", "3", "--corpus", "news"], 2, "select pairs"),
-        (["withdraw", "1"], 3, "no pair with this number found"),
+        (["withdraw", "1"], 3, "no pair with these ids found"),
         (["withdraw", "--corpus", "news"], 3, "no matching pair found"),
     ):
         ran = hierogram(*arguments)

@@ -173,8 +173,8 @@ def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
         (lambda: new.add("trees", nbest=True), "store of trees"),
         (lambda: new.withdraw(), "select pairs"),
         (lambda: new.withdraw([1], corpus="x"), "select pairs"),
-        (lambda: new.withdraw("99"), "ids must be pair numbers, got '99'"),
-        (lambda: new.withdraw(9.5), r"ids must be pair numbers, got 9\.5"),
+        (lambda: new.withdraw("99"), "ids must be integers, got '99'"),
+        (lambda: new.withdraw(9.5), r"ids must be integers, got 9\.5"),
         (lambda: new.export("g", max_scoop=2), "unknown option max_scoop: expected format"),
         (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
         (lambda: hg.terms(new, min_words=9), "min_words"),
@@ -474,7 +474,7 @@ def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
 
 def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
-    with pytest.raises(InputError, match="no pair with this number found"):
+    with pytest.raises(InputError, match="no pair with these ids found"):
         new.withdraw(99)
     assert new.withdraw(1).pairs == 1
     assert new.withdraw(np.array([2, 3])).pairs == 2

@@ -125,7 +125,7 @@ def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
     batch = learner.open(rows)
-    learner.sweep(batch, np.full(len(rows), learner.course.burn_in))
+    learner.sweep(batch, np.full(len(rows), learner.schedule.burn_in))
     return time.perf_counter() - started
 
 

@@ -11,13 +11,13 @@ from tests.daemon.learning.alignment.languages import invented
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate, parse_links
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.alignment.robust import roles_of, some_pairs
+from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
 from hierogram.samplers.alignment.bitext import read_side
 
 
 def roles(*pairs: tuple[str, str]) -> tuple[list[int], list[int], list[int]]:
-    found = roles_of(read_side(s for s, _ in pairs), read_side(t for _, t in pairs))
-    return found.teaching.tolist(), found.apart.tolist(), found.same_as.tolist()
+    found = assign_roles(read_side(s for s, _ in pairs), read_side(t for _, t in pairs))
+    return found.counted.tolist(), found.uncounted.tolist(), found.same_as.tolist()
 
 
 def test_an_empty_side_and_an_extreme_length_set_a_pair_apart() -> None:
@@ -43,10 +43,10 @@ def test_pairs_that_all_lack_a_side_are_not_set_apart() -> None:
 
 def test_copies_of_a_pair_count_less_than_linearly() -> None:
     pairs = [("a", "x"), ("b", "y"), *[("A", "x")] * 40]
-    teaching, _, same_as = roles(*pairs)
+    counted, _, same_as = roles(*pairs)
     # Of 41 copies, the first four, the eighth, sixteenth and thirty-second.
-    assert teaching == [0, 1, 2, 3, 4, 8, 16, 32]
-    assert {k: 0 for k in range(42) if k not in teaching} == {k: p for k, p in enumerate(same_as) if p != k}
+    assert counted == [0, 1, 2, 3, 4, 8, 16, 32]
+    assert {k: 0 for k in range(42) if k not in counted} == {k: p for k, p in enumerate(same_as) if p != k}
 
 
 def test_sides_of_some_pairs() -> None:

@@ -143,7 +143,7 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
     """Take all pairs through their burn-in, pass the turn after each sweep, commit, and run further rounds alone."""
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         by_workers = learner.chain.reads(store)
-        sweeps = learner.course.burn_in
+        sweeps = learner.schedule.burn_in
         watch = _Watch()
 
         def enough() -> bool:
