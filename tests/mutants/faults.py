@@ -347,8 +347,8 @@ FAULTS = (
     Fault(
         "averages can contain more uses than the sweeps allow",
         "forests/records.py",
-        "if left[k] < 0 or left[k] > most:",
-        "if left[k] < 0:",
+        "sums[0] > min(left, _MAX_STORED)",
+        "sums[0] > _MAX_STORED",
         DAMAGED,
     ),
     Fault(

@@ -72,11 +72,11 @@ def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
     assert found.words == [word, "mkate", "nyeusi"]
     assert PART_MARK not in repr(found)
     assert found.pairs[0].source in dict(VERSES)
-    assert found.pairs[0].covers[0][0] == 0
-    spans = [span for rule in found.rules for place in rule.places for span in (*place.words, *place.gaps)]
+    assert found.pairs[0].covered_spans[0][0] == 0
+    spans = [span for rule in found.rules for place in rule.matches for span in (*place.words, *place.gaps)]
     assert spans
     assert all(0 <= first <= last <= 3 for first, last in spans)
-    assert any(rule.source == "mkate" and rule.target == "bread" and rule.places[0].words == ((1, 2),)
+    assert any(rule.source == "mkate" and rule.target == "bread" and rule.matches[0].words == ((1, 2),)
                for rule in found.rules)  # fmt: skip
     # Words split only at spaces work as well, and letters that no pair has make a word unknown.
     assert hg.evidence(parts, f"{word} mkate", tokenized=True).words == [word, "mkate"]

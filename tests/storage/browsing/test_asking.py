@@ -188,7 +188,7 @@ def test_long_values_are_cut_and_counted(runner: SqlRunner, store_url: str) -> N
     ("question", "said"),
     [
         ("", "empty query"), (" ; ", "empty query"), ("SELEC", "database error"), ("x" * 10_001, "10,000 characters"),
-        ("SELECT '\0'", "no NUL"), ("SELECT nothing FROM rules", "nothing"), ("SELECT * FROM absent", "absent"),
+        ("SELECT '\0'", "with NUL"), ("SELECT nothing FROM rules", "nothing"), ("SELECT * FROM absent", "absent"),
     ],
 )  # fmt: skip
 def test_invalid_queries_are_rejected(runner: SqlRunner, question: str, said: str) -> None:

@@ -114,7 +114,7 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
         said.append(ran)
     assert said[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")
     assert said[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
-    assert re.search(r"forests.txt:1: malformed-tree: .*beside other children", said[1].err)
+    assert re.search(r"forests.txt:1: malformed-tree: .*beside other child nodes", said[1].err)
     assert re.search(
         r"forests.txt:5: malformed-tree: .*expected the word 'She' as in another expansion, got 'He'", said[1].err
     )

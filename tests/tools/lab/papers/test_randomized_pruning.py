@@ -130,8 +130,8 @@ def test_the_commands_print_tables(files: list[str], tmp_path: Path) -> None:
     arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
     result = CliRunner().invoke(_app(randomized_pruning.main), arguments)
     assert result.exit_code == 0, result.output
-    assert "error of half the work grows" in result.output
-    assert "error of masks within half the work grows" in result.output
+    assert "increase of the error of half the work" in result.output
+    assert "increase of the error of masks within half the work" in result.output
     assert figure.stat().st_size > 10_000
     done = tmp_path / "pass.json"
     whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)])
