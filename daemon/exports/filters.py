@@ -108,9 +108,9 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
 
 
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
-    """Return whether the runs fit in order, a word at least for each nonterminal; each is put as far left as it goes.
+    """Return whether the runs occur in order, with at least one word between them for each nonterminal.
 
-    Runs on the two sides of a gap are apart; the first has a gap before it where the side begins with a nonterminal.
+    Each run is matched as far left as possible. A gap precedes the first run if the side begins with a nonterminal.
     """
     end = 0
     for number, (run, found) in enumerate(zip(runs, starts, strict=True)):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Blocks = Iterator[Block]
 
 MEMORY = 256_000_000
-"""Bound of the database's memory, bytes."""
+"""Maximum memory of the database, in bytes."""
 
 _ROOM = 8.0
 """Joins, sorts and output together stay in memory if the bound is this many times the size of the loaded rows."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PAUSE_SECONDS = 1.0
 _CLOCK_SECONDS = 60.0
-"""Seconds between two looks for next runs that a clock which was ahead has noted."""
+"""Seconds between checks for next runs that are too late because the clock was ahead when they were stored."""
 
 
 class ScheduleLoop(Loop):

@@ -69,7 +69,7 @@ def without_credentials(said: str, url: str) -> str:
     for text in sorted(texts, key=len, reverse=True):
         if len(text) >= _MIN_SECRET_LENGTH:
             said = said.replace(text, "…")
-            # What is said may end within the secret.
+            # A truncated text may end within the secret.
             begun = next((size for size in range(len(text) - 1, 2, -1) if said.endswith(text[:size])), 0)
             said = said[: len(said) - begun]
     return said

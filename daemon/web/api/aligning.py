@@ -86,7 +86,7 @@ class AlignedAnswer(BaseModel):
     target: list[str]
     alignment: str = Field(description="Symmetrized links, such as `0-0 1-1`.")
     links: list[LinkAnswer] = Field(
-        description="Links of `alignment`, or all links with a probability of at least `least`."
+        description="Links of `alignment`, or all links with a probability of at least `min_probability`."
     )
     forward: list[WordLinkAnswer] = Field(description="Source word of each target word.")
     backward: list[WordLinkAnswer] = Field(description="Target word of each source word.")
