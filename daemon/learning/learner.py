@@ -176,7 +176,7 @@ class Learner(AbstractContextManager["Learner"]):
         return batch
 
     def iterate_batches(self, states: list[str], after_id: int = 0) -> Iterator["PairBatch"]:
-        """Yield lots of pairs in any of the states with ids above `after_id`, each as large as memory allows."""
+        """Yield batches of pairs in any of the states with ids above `after_id`, each as large as memory allows."""
         if self.chain.reads(self.store):
             for pairs in read_columns(self.store, states, after_id):
                 yield PairBatch(pairs.ids, partial(self._open_columns, pairs))

@@ -164,10 +164,10 @@ class _RunSteps:
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
         burn_in = self._learner.schedule.burn_in
-        for lot in self._learner.iterate_batches([WAITING, SAMPLING]):
-            batch = self._open(lot)
+        for pair_batch in self._learner.iterate_batches([WAITING, SAMPLING]):
+            batch = self._open(pair_batch)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            more = len(lot.ids) == self.pairs and self._run.sweeps_done < self._run.sweeps
+            more = len(pair_batch.ids) == self.pairs and self._run.sweeps_done < self._run.sweeps
             if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
                 return False
         return True
@@ -176,23 +176,23 @@ class _RunSteps:
         while self._run.sweeps_done < self._run.sweeps:
             left = self._run.sweeps - self._run.sweeps_done
             a_round = min(self._learner.settings.round_sweeps, left)
-            for lot in self._learner.iterate_batches(ALIGNED, self._run.after_pair_id):
-                whole = len(lot.ids) == self.pairs
-                batch = self._open(lot)
+            for pair_batch in self._learner.iterate_batches(ALIGNED, self._run.after_pair_id):
+                whole = len(pair_batch.ids) == self.pairs
+                batch = self._open(pair_batch)
                 until = batch.sweeps + (left if whole else a_round) - self._run.sweeps_in_round
                 if not self._sweep(batch, until, partial(self._after, whole)):
                     return False
                 if whole:
                     a_round = left
-                self._run = self._run._replace(after_pair_id=int(lot.ids[-1]), sweeps_in_round=0)
+                self._run = self._run._replace(after_pair_id=int(pair_batch.ids[-1]), sweeps_in_round=0)
             self._run = self._run._replace(
                 sweeps_done=self._run.sweeps_done + a_round, after_pair_id=0, sweeps_in_round=0
             )
         self._store.save_run(self._run)
         if self.before is None:
             # There was nothing to sweep over.
-            for lot in self._learner.iterate_batches(ALIGNED):
-                self._open(lot)
+            for pair_batch in self._learner.iterate_batches(ALIGNED):
+                self._open(pair_batch)
                 break
         return True
 
@@ -203,10 +203,10 @@ class _RunSteps:
             return self._run._replace(sweeps_done=self._run.sweeps_done + sweeps_in_round, sweeps_in_round=0)
         return self._run._replace(sweeps_in_round=sweeps_in_round)
 
-    def _open(self, lot: PairBatch) -> OpenBatch:
-        if self._batch is None or not np.array_equal(self._batch.ids, lot.ids):
+    def _open(self, pair_batch: PairBatch) -> OpenBatch:
+        if self._batch is None or not np.array_equal(self._batch.ids, pair_batch.ids):
             self._batch = None
-            self._batch = lot.open()
+            self._batch = pair_batch.open()
         if self.before is None:
             chain = self._learner.chain
             self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()

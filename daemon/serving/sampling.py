@@ -62,16 +62,16 @@ class DaemonAligner:
         try:
             if not self._aligner.needs_realignment():
                 return []
-            done = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._go_on)
+            reports = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._go_on)
         except StoppedError:
             return []
-        begun_again = []
-        for lot in done:
-            self._log.info("pairs re-aligned", pairs=lot.pairs, changed=lot.changed)
-            if lot.rebuilt is not None:
-                lot.rebuilt.change(self._learner.chain)
-                begun_again += [row.id for row in lot.rebuilt.before.rows]
-        return begun_again
+        restarted = []
+        for report in reports:
+            self._log.info("pairs re-aligned", pairs=report.pairs, changed=report.changed)
+            if report.rebuilt is not None:
+                report.rebuilt.change(self._learner.chain)
+                restarted += [row.id for row in report.rebuilt.before.rows]
+        return restarted
 
     def correct(self, pending: Sequence[LinkCorrection]) -> None:
         """Apply human link corrections to the alignments. No open batch may hold these pairs."""
@@ -340,10 +340,10 @@ class SamplingTurns:
                 self._owed -= self._resample_settled(self._section.commit_seconds)
             return True
         self._owed = 0.0
-        begun_again = self._aligning.realign_stale() if self._aligning else []
-        if begun_again:
+        restarted = self._aligning.realign_stale() if self._aligning else []
+        if restarted:
             # These pairs are in the schedule, but no request waits for them.
-            self._residency.restart(begun_again)
+            self._residency.restart(restarted)
             return True
         idle = self._section.idle_share
         if not idle:
@@ -388,7 +388,6 @@ class SamplingTurns:
             return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
 
         learner.sweep(batch, until, enough)
-        done = learner.pair_sweeps - before
-        self._health.record_sweeps(done)
+        self._health.record_sweeps(learner.pair_sweeps - before)
         self._health.log_likelihood = learner.likelihood
         return time.monotonic() - started

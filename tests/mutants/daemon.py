@@ -21,7 +21,7 @@ _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
 _STEMS = "tests/daemon/learning/alignment/test_stems.py"
 _ARRIVALS = "tests/daemon/learning/alignment/test_incremental.py"
-_LOTS = "tests/daemon/workers/test_lots.py"
+_CLUSTER_BATCHES = "tests/daemon/workers/test_cluster_batches.py"
 _TEXT = "tests/tools/translation/test_text.py"
 _CASING = "tests/tools/translation/test_casing.py"
 _JOINING = "tests/daemon/text/test_joining.py"
@@ -503,39 +503,39 @@ DAEMON_FAULTS = (
         (_POOL, "-k", "remaining_workers"),
     ),
     Fault(
-        "a lot sees commits of other lots of its round",
+        "a batch sees commits of other batches of its round",
         "daemon/learning/alignment/incremental.py",
         "return found if len(batches) == 1 else _buffered(found)",
         "return found",
-        (_LOTS, "-k", "nothing_of_a_round"),
+        (_CLUSTER_BATCHES, "-k", "nothing_of_a_round"),
     ),
     Fault(
         "a round has more pairs than there are linked pairs",
         "daemon/learning/alignment/incremental.py",
         "if batches and last > linked - again * last:",
         "if batches and last > linked + again * last:",
-        (_LOTS, "-k", "is_limited"),
+        (_CLUSTER_BATCHES, "-k", "is_limited"),
     ),
     Fault(
         "the samples of chains are added in order of arrival",
         "daemon/learning/alignment/cluster_batches.py",
         "for job in jobs:",
         "for job in list(found):",
-        (_LOTS, "-k", "added_up"),
+        (_CLUSTER_BATCHES, "-k", "added_up"),
     ),
     Fault(
-        "all chains of a lot are the first one",
+        "all chains of a batch are the first one",
         "daemon/learning/alignment/cluster_batches.py",
         "run_direction(direction_tasks[job[0]], options, job[1])",
         "run_direction(direction_tasks[job[0]], options, 0)",
-        (_LOTS, "-k", "sqlite and any_number and 4-2"),
+        (_CLUSTER_BATCHES, "-k", "sqlite and any_number and 4-2"),
     ),
     Fault(
         "the work of a lost worker is skipped",
         "daemon/workers/pool.py",
         "                waiting.appendleft((which, tasks[which]))\n",
         "                done[which] = None\n",
-        (_LOTS, "-k", "lost_workers and 1"),
+        (_CLUSTER_BATCHES, "-k", "lost_workers and 1"),
     ),
     # The web.
     Fault(

@@ -1,4 +1,4 @@
-"""Alignment by workers: they share whole lots, or the chains of each lot in turn.
+"""Alignment by workers: they share whole batches, or the chains of each batch in turn.
 
 Both give the result of `align_batch` with threads, bit for bit: a batch's chains depend only on the seed and their
 number, and their samples are added in the order of the chains.
@@ -36,7 +36,7 @@ class ClusterBatchWorkers:
         self._cluster = cluster
 
     def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
-        """Align the lots; see `BatchWorkers`."""
+        """Align the batches; see `BatchWorkers`."""
         workers, threads = self._cluster.wanted, self._cluster.threads
         whole = -(-len(batches) // workers) * -(-_CHAINS_PER_BATCH // threads)
         by_chains = len(batches) * -(-_CHAINS_PER_BATCH // (workers * threads))

@@ -65,7 +65,7 @@ pairs. The latter counts as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
 _MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
-"""Limits of a round: number of lots and of pairs."""
+"""Limits of a round: number of batches and of pairs."""
 _PAIRS_PER_COMMIT = 8_192
 _SEED_STEP = 1_000_003
 
@@ -86,7 +86,7 @@ class AlignedBatch(NamedTuple):
 
 
 class BatchWorkers(Protocol):
-    """Workers that align lots instead of threads."""
+    """Workers that align batches instead of threads."""
 
     def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
         """Align independent batches like `align_batch`; yield their results in order."""
@@ -115,9 +115,9 @@ class AlignReport:
 class IncrementalAligner:
     """Aligner of a store. Only one may write to it.
 
-    With `train`, pairs with given alignments keep them and train the aligner. Threads or `workers` align the lots. The
-    lots of a round use the counts of all other pairs but not of each other, so the result does not depend on threads or
-    workers. Beyond its first lot, a round has no more pairs than the other pairs with links.
+    With `train`, pairs with given alignments keep them and train the aligner. Threads or `workers` align the batches.
+    The batches of a round use the counts of all other pairs but not of each other, so the result does not depend on
+    threads or workers. Beyond its first batch, a round has no more pairs than the other pairs with links.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class IncrementalAligner:
         return done
 
     def _aligned(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
-        """Align the lots. All are aligned before the first is yielded, since the caller commits each result."""
+        """Align the batches. All are aligned before the first is yielded, since the caller commits each result."""
         pairs = sum(len(batch.ids) for batch in batches)
 
         def report_done(done: int, total: int) -> None:
@@ -206,10 +206,10 @@ class IncrementalAligner:
 
 
 def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, again: bool) -> list[AlignmentBatch]:
-    """Return the lots of a round: consecutive pairs from the first on, each lot with as many cells as fit in memory.
+    """Return the batches of a round: consecutive pairs from the first on, as many per batch as fit in memory.
 
-    There are up to `max_batches` lots. Beyond the first lot, the round has no more pairs than the other pairs that have
-    links: `linked`, minus the pairs themselves if they are re-aligned.
+    There are up to `max_batches` batches. Beyond the first one, the round has no more pairs than the other pairs that
+    have links: `linked`, minus the pairs themselves if they are re-aligned.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[AlignmentBatch] = []

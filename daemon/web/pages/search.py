@@ -118,8 +118,8 @@ def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings)
 
 
 def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
-    lots = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
-    return Phrase(tuple(part for some in lots for part in some))
+    groups = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
+    return Phrase(tuple(part for some in groups for part in some))
 
 
 def _results(

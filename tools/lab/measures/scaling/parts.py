@@ -192,8 +192,8 @@ def _round(
 ) -> tuple[int, StoreSeconds]:
     """Open, sweep and commit all pairs of a state; return their number and the seconds."""
     opening = time.perf_counter(), time.process_time()
-    [lot] = learner.iterate_batches([state])
-    batch = lot.open()
+    [pair_batch] = learner.iterate_batches([state])
+    batch = pair_batch.open()
     opened = time.perf_counter() - opening[0], time.process_time() - opening[1]
     committing: list[float] = []
 

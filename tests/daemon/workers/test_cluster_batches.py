@@ -32,7 +32,7 @@ from hierogram.storage.store import Store, open_store
 
 PAIRS = 140
 CELLS = 1_500
-"""Size of a lot: about twenty pairs."""
+"""Size of a batch: about twenty pairs."""
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_any_number_of_workers_aligns_like_threads(
 ) -> None:
     tasks = recorded_tasks(monkeypatch)
     assert aligned(store_url, FakeCluster(number, threads=threads)) == by_threads
-    # Few workers take whole lots; many workers share the chains of one lot at a time if there are few lots.
+    # Few workers take whole batches; many workers share the chains of one batch at a time if there are few batches.
     assert (
         set(tasks)
         == {1: {"_align_whole_batch"}, 2: {"_align_whole_batch", "_chains"}, 4: {"_chains"}, 9: {"_chains"}}[number]
