@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "options.md"
 KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     "daemon/library": {
         "AlignKeywords": (AlignOptions, "align"),
-        "ExportKeywords": (ExportOptions, "GrammarStore.export` and `publish"),
+        "ExportKeywords": (ExportOptions, "GrammarStore.export and publish"),
         "SettingsKeywords": (Settings, "open"),
     },
     "tools": {
@@ -75,7 +75,8 @@ def keywords(folder: str) -> str:
         for field in OptionField.of(options).values():
             help = f"{field.option.text().removesuffix('.')} (default: {default_of(field) or 'none'})."
             fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
-        head = f'class {name}(TypedDict, total=False):\n    """Options of `{function}`, as `{options.__name__}`."""\n'
+        calls = " and ".join(f"`{one}`" for one in function.split(" and "))
+        head = f'class {name}(TypedDict, total=False):\n    """Options of {calls}, as `{options.__name__}`."""\n'
         parts.append(f"\n\n{head}\n" + "\n".join(fields))
     classes = "".join(parts)
     imports = "\nfrom hierogram.daemon.library.options import PathLike\n" if "PathLike" in classes else ""
