@@ -220,7 +220,9 @@ def tables() -> dict[str, list[Row]]:
         for field in (field for _, field in command_options(function).values()):
             note(f"hierogram {command}", field.option, f"`{command}`", _row_of(field))
         for name, info in plain_parameters(function):
-            flags = " ".join(f"`{flag}`" for flag in info.param_decls or (f"--{name}",))
+            # In an annotation, Typer takes the first flag for the default.
+            first = info.default if str(info.default).startswith("-") else f"--{name}"
+            flags = " ".join(f"`{flag}`" for flag in info.param_decls or (first,))
             note(f"hierogram {command}", info, f"`{command}`", Row(info, flags, "", "", info.help, ""))
     for name, field in OptionField.of(ExportJob).items():
         note("[[exports]]", field.option, "`[[exports]]`", _row_of(field, name))
@@ -230,7 +232,9 @@ def tables() -> dict[str, list[Row]]:
     for name, (options, function) in LIBRARY.items():
         for field_name, field in OptionField.of(options).items():
             calls = " and ".join(f"`{one}`" for one in function.split(" and "))
-            note(name, field.option, f"Python: {calls}", _row_of(field, field_name))
+            flag = option_flag(field).removeprefix("--").replace("-", "_")
+            keyword = "" if field.option.positional or flag == field_name else f"`{field_name}` of "
+            note(name, field.option, f"Python: {keyword}{calls}", _row_of(field, field_name))
     found: dict[str, list[Row]] = {}
     for (number, _), (group, row) in rows.items():
         where = ", ".join(dict.fromkeys(places[number]))
