@@ -151,7 +151,7 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
 
 
 def exists_in(folder: int, name: str) -> bool:
-    """Return whether an open folder contains the name. Dangling links count."""
+    """Return whether an open folder has an entry of this name, including dangling links."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

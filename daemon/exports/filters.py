@@ -53,7 +53,7 @@ class SentenceIndex:
         self._symbols.update(*self.sentences)
 
     def keeps(self, side: str) -> bool:
-        """Return whether a source side matches a span of any sentence."""
+        """Return whether a source side matches a span of a sentence."""
         symbols = side.split(" ")
         # Most sides have a word that is in no sentence.
         if len(symbols) <= _NUMBERED and not self._symbols.issuperset(symbols):

@@ -116,7 +116,7 @@ class Versions:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Make a hidden folder beside the destination, delete it at the end, and delete those of killed processes."""
+    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes."""
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _is_abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)

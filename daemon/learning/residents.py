@@ -223,7 +223,7 @@ PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove the pairs from the store in one transaction; return a batch of those that had a derivation."""
+    """Remove the pairs from the store in one transaction; return a batch of the removed pairs with derivations."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.of(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))

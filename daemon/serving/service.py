@@ -122,7 +122,7 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Remove the pairs, waiting for the sampling loop up to a time limit; return the ids of those that existed."""
+        """Remove pairs, waiting for the sampling loop up to a time limit. Returns the ids of removed pairs."""
         store = self.store
         found = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (found and store.pairs_by_id(found)))

@@ -142,7 +142,7 @@ def learn_letters(lines: Iterable[str], without: str = "") -> str:
 
 
 def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
-    """Return whether text is decomposed, and the other written forms of graphemes."""
+    """Return whether the text is NFD, and the exceptions: graphemes written in another form."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         if not unicodedata.is_normalized("NFC", line) or not unicodedata.is_normalized("NFD", line):

@@ -252,7 +252,7 @@ class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
     `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk.
-    `orthographies` are those of the input if the store did not have any.
+    `orthographies` are learned from the input if the store had none.
     """
 
     pairs: NewPairs

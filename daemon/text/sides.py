@@ -77,7 +77,7 @@ _MAX_WORDS = 1_000
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Return whether each side's words (lines of tokens) are known from the store's other side."""
+    """Return whether the words of each side occur on the opposite side of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
         found = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         against = sign * found.log_odds

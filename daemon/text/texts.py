@@ -211,7 +211,7 @@ class TextPipeline:
     """Text pipeline of two sides.
 
     `languages` are the source and target language, None if they are unknown. `rules` are the languages whose rules
-    tokenize text, None if text is tokens already. `orthographies` are those of the store's text, () if unknown.
+    tokenize text, None if text is tokens already. `orthographies` are learned by the store, () if unknown.
     """
 
     languages: Languages | None = None

@@ -376,7 +376,7 @@ def _map_counts(
 
 
 def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
-    """Return whether the known counts outnumber the given words; otherwise pairs are aligned like a new corpus."""
+    """Return whether the store has at least as many counted jumps as the texts have words."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(known.jumps.sum()) for known in prior[0]) >= words
 

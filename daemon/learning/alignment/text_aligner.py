@@ -118,7 +118,7 @@ class TextAligner:
 
 
 def _distinct_names(names: Iterable[Names]) -> Names:
-    """Return the distinct names of several pairs, without those that contain NUL, which Postgres rejects."""
+    """Return the distinct names of several pairs. Omits names with NUL, which Postgres rejects."""
     batches = list(names)
     one, other = (sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1))
     return one, other

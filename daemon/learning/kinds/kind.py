@@ -120,7 +120,7 @@ class LoadedBatch(Protocol):
 
 
 class SweepRequest(NamedTuple):
-    """A sweep: each pair's sweep number (from 1), the pairs that take part, and those that are averaged."""
+    """Request of a sweep: sweep number of each pair (from 1), sampled pairs, averaged pairs."""
 
     sweeps: NDArray[np.int64]
     active: NDArray[np.bool_]

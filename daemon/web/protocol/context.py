@@ -56,7 +56,7 @@ class WebContext:
         self.rates = Rates(self.http.max_rate, self.http.max_burst)
         self.threads = Threads()
         self.stopping = stopping
-        """Return whether long requests should end."""
+        """Callback that returns True when the server stops and long requests must end."""
         self._shared: dict[Callable[..., Any], Any] = {}
 
     def shared(self, make: "Callable[[WebContext], Shared]") -> Shared:

@@ -3,7 +3,7 @@
 import json
 import random
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -163,7 +163,7 @@ def test_an_input_tokenized_before_another_set_the_orthography_is_refused(
 ) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
 
-        def pairs():  # type: ignore[no-untyped-def]
+        def pairs() -> Iterator[tuple[str, str]]:
             with store.store.engine.begin() as connection:
                 row = update(settings_table).where(settings_table.c.name == "orthographies")
                 connection.execute(row.values(value='["", ""]'))

@@ -1,6 +1,7 @@
 """Expected uses: unbiased, equal to the twin's draw for draw, and with less variance than counts of draws."""
 
 from collections import Counter
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -103,8 +104,8 @@ def test_kept_rules_match_the_twin(slots: int) -> None:
     kernel.forget(np.full(len(forests), slots))
     # The same chain, restarted before it prunes, has an entry for each credited rule.
     every = AveragedChain(forests, model, seed=5)
-    draws: list[Counter[Rule]] = [Counter() for _ in forests]
-    twins = [Average(slots, of_pair.__getitem__) for of_pair in draws]  # type: ignore[arg-type]
+    draws: list[Counter[Hashable]] = [Counter() for _ in forests]
+    twins = [Average(slots, of_pair.__getitem__) for of_pair in draws]
     whole = Corpus(forests)
     joint = whole.start(kernel.seed)
     mover = corpus.gibbs(model)
