@@ -491,8 +491,8 @@ def _pair_uses(
 ) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
-    Rules are those of derivations, if `counted` says which and their source side is kept, and those of compositions of
-    a text. Pairs are those with an id above `after`. Damaged pairs are left out.
+    The rules are from derivations, if `counted` lists them and their source side is kept, and from compositions of a
+    text. The pairs have ids above `after`. Damaged pairs are omitted.
     """
     import numpy as np
 
