@@ -322,12 +322,12 @@ def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
     least: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
 ) -> None:  # fmt: skip
-    """Add to the view `rules` what its pairs alone say: compositions, where `least` is given, and links, if `linked`.
+    """Add compositions to the view `rules` if `least` is given, and links if `linked`.
 
-    Compositions are those that pairs have twice at least, and those with more than `SHORT` source symbols whose source
-    side is expected `least` times. Rules of the view that are no compositions, nor of minimal derivations, and are used
-    less than twice, are left out where theirs is not. `shape` has `minimal_uses`. Links are those of `link_rules`, for
-    rules whose source side is kept. Nothing changes if no pair has a derivation.
+    Adds compositions that occur at least twice in the pairs, and compositions of more than `SHORT` source symbols whose
+    source side is expected at least `least` times. Removes rules used less than twice whose source side is expected
+    less often, unless they are compositions or rules of minimal derivations. `shape` has `minimal_uses`. Links are from
+    `link_rules`, for rules with a kept source side. Nothing changes if no pair has a derivation.
     """
     if next(snapshot.iterate_derivations(1, corpus), None) is None:
         return
