@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,6 @@ from hierogram.daemon.cli.common import (
     plural,
     print_json,
     print_note,
-    store_url,
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import Progress, progress
@@ -27,7 +26,7 @@ from hierogram.daemon.workers.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hierogram.daemon.learning.alignment.incremental import AlignReport, BatchWorkers
+    from hierogram.daemon.learning.alignment.incremental import AlignReport
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.daemon.library.learning import Learning
@@ -48,20 +47,15 @@ def learn(
     had the same --sweeps, or if --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep, which
     is committed.
 
-    With --workers, other processes on this machine or on a cluster align and sample (extra `cluster`). The result does
-    not depend on the number of workers or on lost workers.
+    With --workers, other processes on this machine or on a cluster sample (extra `cluster`). The result does not depend
+    on the number of workers or on lost workers.
     """
     chosen, blocks = sharing.parsed()
-    from hierogram.daemon.learning.alignment.cluster_batches import ClusterBatchWorkers
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.workers.chain import check_installed, shared_chain, start_workers
-    from hierogram.daemon.workers.parent_process import run_watched
+    from hierogram.daemon.workers.chain import shared_chain, start_workers
     from hierogram.samplers.synchronous.sweeps import Blocks
 
-    if chosen is not None:
-        check_installed()
     with (
-        nullcontext() if chosen is None else run_watched(store_url(context)),
         open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
         start_workers(opened.store, chosen, threads or 1) as cluster,
@@ -70,7 +64,7 @@ def learn(
         options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("committed alignments are kept; run `hierogram learn` again to continue"):
-            aligned = align_pending(learning, None if cluster is None else ClusterBatchWorkers(cluster))
+            aligned = align_pending(learning)
         if not as_json:
             print_aligned(aligned)
         run = learning.resumed_run()
@@ -101,10 +95,10 @@ def learn(
         raise typer.Exit(128 + stop.number)
 
 
-def align_pending(learning: "Learning", workers: "BatchWorkers | None" = None) -> "AlignReport":
-    """Align pairs that have no alignment, with a progress bar, on workers if any are given."""
+def align_pending(learning: "Learning") -> "AlignReport":
+    """Align pairs that have no alignment, with a progress bar."""
     with progress("align", "pairs") as shown:
-        return learning.align(lambda done, total: shown.update(done, total, done), workers)
+        return learning.align(lambda done, total: shown.update(done, total, done))
 
 
 def print_aligned(done: "AlignReport") -> None:

@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, OpenBatch, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.registry import find_kind
-from hierogram.daemon.learning.residents import ResidentBatch, read_batches, read_columns, withdraw
+from hierogram.daemon.learning.residents import ResidentBatch, withdraw
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
-from hierogram.storage.records import LearningRun, PairColumns, PairRow, SweepRecord
+from hierogram.storage.records import LearningRun, PairRow, SweepRecord
 from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0
@@ -112,14 +111,6 @@ class LearnOptions:
     chain: Callable[[Store, ChainConfig], Chain] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PairBatch:
-    """Pairs that can be opened together, by id."""
-
-    ids: NDArray[np.int64]
-    open: Callable[[], OpenBatch]
-
-
 class Learner(AbstractContextManager["Learner"]):
     """In-memory counts of a store, kept consistent with the store. Only one learner may write to a store."""
 
@@ -175,18 +166,6 @@ class Learner(AbstractContextManager["Learner"]):
         self.chain.enter(batch.loaded, batch.state, batch.committed)
         return batch
 
-    def iterate_batches(self, states: list[str], after_id: int = 0) -> Iterator["PairBatch"]:
-        """Yield batches of pairs in any of the states with ids above `after_id`, each as large as memory allows."""
-        if self.chain.reads(self.store):
-            for pairs in read_columns(self.store, states, after_id):
-                yield PairBatch(pairs.ids, partial(self._open_columns, pairs))
-        else:
-            for rows in read_batches(self.store, states, after_id):
-                yield PairBatch(np.array([row.id for row in rows], np.int64), partial(self.open, rows))
-
-    def _open_columns(self, pairs: PairColumns) -> OpenBatch:
-        return self.chain.open(self.store, pairs) or self.open(self.store.pairs_by_id(pairs.ids.tolist()))
-
     def withdraw(self, rows: list[PairRow]) -> None:
         """Remove the stored pairs from the store and the counts. No open batch may hold them."""
         leaving = withdraw(self.store, rows, self.settings)
@@ -195,7 +174,7 @@ class Learner(AbstractContextManager["Learner"]):
 
     def sweep(
         self,
-        batch: OpenBatch,
+        batch: ResidentBatch,
         until: NDArray[np.int64],
         enough: Callable[[], bool] | None = None,
         run: Callable[[int], LearningRun] | None = None,
@@ -237,13 +216,13 @@ class Learner(AbstractContextManager["Learner"]):
             self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
             batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first))
 
-    def commit_open(self, batch: OpenBatch) -> None:
+    def commit_open(self, batch: ResidentBatch) -> None:
         """Commit the sweeps that `sweep` left open."""
         records, self._open_records = self._open_records, []
         if records:
             batch.commit(self.store, records, self.chain.labels())
 
-    def _take(self, take: Sweep, batch: OpenBatch, active: NDArray[np.bool_]) -> SweepRecord:
+    def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.schedule.reached(batch.sweeps[active]).max())

@@ -8,15 +8,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import OpenBatch
 from hierogram.daemon.learning.kinds.registry import find_kind
-from hierogram.daemon.learning.learner import Learner, LearnOptions, PairBatch, holding_lease
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.occurrences import index_occurrences
-from hierogram.daemon.learning.residents import withdraw_requested
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches, withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING, LearningRun
+from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING, LearningRun, PairRow
 from hierogram.storage.store import Store
 
 
@@ -155,7 +154,7 @@ class _RunSteps:
         self._learner = learner
         self._store = learner.store
         self._run = run
-        self._batch: OpenBatch | None = None
+        self._batch: ResidentBatch | None = None
         self.pairs = self._store.count_pairs(ALIGNED)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
@@ -164,10 +163,10 @@ class _RunSteps:
     def burn_in(self) -> bool:
         """Take the pairs that have not burned in through their schedule."""
         burn_in = self._learner.schedule.burn_in
-        for pair_batch in self._learner.iterate_batches([WAITING, SAMPLING]):
-            batch = self._open(pair_batch)
+        for rows in read_batches(self._store, [WAITING, SAMPLING]):
+            batch = self._open(rows)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            more = len(pair_batch.ids) == self.pairs and self._run.sweeps_done < self._run.sweeps
+            more = len(rows) == self.pairs and self._run.sweeps_done < self._run.sweeps
             if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
                 return False
         return True
@@ -176,23 +175,23 @@ class _RunSteps:
         while self._run.sweeps_done < self._run.sweeps:
             left = self._run.sweeps - self._run.sweeps_done
             a_round = min(self._learner.settings.round_sweeps, left)
-            for pair_batch in self._learner.iterate_batches(ALIGNED, self._run.after_pair_id):
-                whole = len(pair_batch.ids) == self.pairs
-                batch = self._open(pair_batch)
+            for rows in read_batches(self._store, ALIGNED, self._run.after_pair_id):
+                whole = len(rows) == self.pairs
+                batch = self._open(rows)
                 until = batch.sweeps + (left if whole else a_round) - self._run.sweeps_in_round
                 if not self._sweep(batch, until, partial(self._after, whole)):
                     return False
                 if whole:
                     a_round = left
-                self._run = self._run._replace(after_pair_id=int(pair_batch.ids[-1]), sweeps_in_round=0)
+                self._run = self._run._replace(after_pair_id=rows[-1].id, sweeps_in_round=0)
             self._run = self._run._replace(
                 sweeps_done=self._run.sweeps_done + a_round, after_pair_id=0, sweeps_in_round=0
             )
         self._store.save_run(self._run)
         if self.before is None:
             # There was nothing to sweep over.
-            for pair_batch in self._learner.iterate_batches(ALIGNED):
-                self._open(pair_batch)
+            for rows in read_batches(self._store, ALIGNED):
+                self._open(rows)
                 break
         return True
 
@@ -203,10 +202,10 @@ class _RunSteps:
             return self._run._replace(sweeps_done=self._run.sweeps_done + sweeps_in_round, sweeps_in_round=0)
         return self._run._replace(sweeps_in_round=sweeps_in_round)
 
-    def _open(self, pair_batch: PairBatch) -> OpenBatch:
-        if self._batch is None or not np.array_equal(self._batch.ids, pair_batch.ids):
+    def _open(self, rows: list[PairRow]) -> ResidentBatch:
+        if self._batch is None or self._batch.ids.tolist() != [row.id for row in rows]:
             self._batch = None
-            self._batch = pair_batch.open()
+            self._batch = self._learner.open(rows)
         if self.before is None:
             chain = self._learner.chain
             self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()
@@ -214,7 +213,7 @@ class _RunSteps:
 
     def _sweep(
         self,
-        batch: OpenBatch,
+        batch: ResidentBatch,
         until: NDArray[np.int64],
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,

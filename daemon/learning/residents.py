@@ -14,14 +14,12 @@ from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.counts.texts import take_texts, text_order
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
-from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairColumns, PairRow, Settings, SweepRecord
+from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.store import Store
 
 _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
-_PAIRS_AT_PER_TIME = 1 << 18
-"""Number of pairs whose columns are read together."""
 _PAIRS_PER_COMMIT = 2_048
 _SMALLER_AT_FIRST = 2
 """The first part of a commit, during which nothing else is written, is smaller than the other parts by this factor."""
@@ -66,38 +64,28 @@ class ResidentBatch:
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
         """Write derivations, averages, changes of counts, records and the progress of a `run` in one transaction."""
-        averages = self.written_averages()
-        with closing(
-            prefetch(self.parts(averages, _PAIRS_PER_COMMIT, -(-_PAIRS_PER_COMMIT // _SMALLER_AT_FIRST)))
-        ) as parts:
+        present = self.present_averages
+        averages = self.committed_averages if present is None else self.loaded.write_averages(present)
+        with closing(prefetch(self._parts(averages))) as parts:
             store.commit(parts, records, labels, run)
-        self.mark_committed(averages)
-
-    def written_averages(self) -> Blobs:
-        """Return the averages of the pairs in the store's format."""
-        known = self.present_averages
-        return self.committed_averages if known is None else self.loaded.write_averages(known)
-
-    def mark_committed(self, averages: Blobs) -> None:
-        """Record the current state, with these averages, as committed."""
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
 
-    def parts(self, averages: Blobs, most: int, at_first: int) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """Yield the parts of a commit (`at_first` pairs, then `most` each): pair updates and count deltas."""
+    def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
+        """Yield the parts of a commit: pair updates and count deltas."""
         schedule = find_kind(self.settings).schedule(self.settings)
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
         after = self.loaded.trees(self.state)
         before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
         ids = self.ids
-        some = at_first
+        some = _PAIRS_PER_COMMIT // _SMALLER_AT_FIRST
         last = 0
         while last < len(ids):
             first, last = last, min(last + some, len(ids))
-            some = most
+            some = _PAIRS_PER_COMMIT
             updates = PairUpdates(
                 ids[first:last],
                 slice_blobs(states, first, last),
@@ -153,20 +141,6 @@ def read_batches(
         after = rows[-1].id
     if batch:
         yield batch
-
-
-def read_columns(store: Store, states: list[str], after_id: int = 0) -> Iterator[PairColumns]:
-    """Yield the same batches as `read_batches`, without texts and derivations."""
-    after = after_id
-    while len((found := store.pair_columns(after, _PAIRS_AT_PER_TIME, states)).ids):
-        while int(found.words.sum()) <= _WORDS_PER_BATCH:
-            more = store.pair_columns(int(found.ids[-1]), _PAIRS_AT_PER_TIME, states)
-            if not len(more.ids):
-                break
-            found = PairColumns(*map(np.concatenate, zip(found, more, strict=True)))
-        size = max(1, int(np.searchsorted(np.cumsum(found.words), _WORDS_PER_BATCH, "right")))
-        yield PairColumns(*(column[:size] for column in found))
-        after = int(found.ids[size - 1])
 
 
 @dataclass(frozen=True, slots=True)

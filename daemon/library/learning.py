@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from queue import SimpleQueue
 
-from hierogram.daemon.learning.alignment.incremental import (
-    AlignReport,
-    BatchWorkers,
-    align_pending,
-    apply_pending_corrections,
-)
+from hierogram.daemon.learning.alignment.incremental import AlignReport, align_pending, apply_pending_corrections
 from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
 from hierogram.daemon.learning.learning import LearnReport, find_interrupted_run, resume_or_start_run
 from hierogram.daemon.learning.learning import learn as learn_all
@@ -60,8 +55,8 @@ class Learning:
         assert self.report is not None
         return self.report
 
-    def align(self, progress: Steps | None = None, workers: BatchWorkers | None = None) -> AlignReport:
-        """Align pairs without links, and pairs with corrected links; with `workers`, in other processes.
+    def align(self, progress: Steps | None = None) -> AlignReport:
+        """Align pairs without links, and pairs with corrected links.
 
         `progress` is called with the numbers of aligned pairs and of all pairs. The run is recorded before the first
         pair is aligned.
@@ -69,7 +64,7 @@ class Learning:
         threads = self._options.threads
         if find_interrupted_run(self._store, self._sweeps) is None:
             self._started_run = resume_or_start_run(self._store, self._sweeps).id
-        self.aligned = align_pending(self._store, threads, report=progress, workers=workers)
+        self.aligned = align_pending(self._store, threads, report=progress)
         apply_pending_corrections(self._store, threads)
         return self.aligned
 

@@ -1,10 +1,10 @@
 """Chain of a store whose sweeps run on workers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,15 @@ from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import SentPool, StoreAddress, StoredPool, usable_workers
-from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables, WorkerLostError
+from hierogram.daemon.workers.pool import WorkerPool
+from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.records import LabelRow, LearningRun, PairColumns, Settings, SweepRecord
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -59,29 +58,11 @@ def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig],
     return make
 
 
-def find_store_address(cluster: "RayCluster", store: Store) -> StoreAddress | None:
-    """Return the place of a store on which this process holds the lease, or None if some worker cannot reach it."""
-    lease = store.lease()
-    if lease is None:
-        return None
-    place = StoreAddress(store.engine.url.render_as_string(hide_password=False), lease.token)
-    calls = [cluster.call(worker, "reaches", *place) for worker in usable_workers(cluster, cluster.wanted)]
-    try:
-        return place if calls and all(cluster.result(call) for call in calls) else None
-    except WorkerLostError:
-        return None
-
-
 def check_workers(settings: Settings) -> None:
     """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
-    check_installed()
-    check_shareable(settings)
-
-
-def check_installed() -> None:
-    """Raise `DaemonError` if Ray is not installed."""
     if find_spec("ray") is None:
         raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
+    check_shareable(settings)
 
 
 @contextmanager
@@ -114,9 +95,8 @@ class SharedChain(PhraseChain):
         super().__init__(store, config)
         self._means = config
         self._cluster = cluster
-        self.pool: SentPool | StoredPool | None = None
+        self.pool: WorkerPool | None = None
         self._in_step: frozenset[int] = frozenset()
-        self._place: StoreAddress | None = None
 
     @property
     def rule_types(self) -> int:
@@ -162,11 +142,8 @@ class SharedChain(PhraseChain):
             self._in_step = self.pool.in_step
         self.pool = None
 
-    def sweep(self, loaded: "LoadedPairs | StoredBatch") -> Sweep:
+    def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that makes the workers sweep over these pairs."""
-        if isinstance(loaded, StoredBatch):
-            stored = loaded.pool
-            return lambda state, _averages, request, report: (state, stored.sweep(request, report))
         blocks = self._means.blocks or choose_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
@@ -174,71 +151,23 @@ class SharedChain(PhraseChain):
         self._compiling.wait()
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            if not isinstance(self.pool, SentPool) or self.pool.loaded is not loaded:
+            if self.pool is None or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
                 edge, cut = state
                 variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
                 bounds = {name: getattr(loaded.batch, name) for name in BOUNDS}
-                pool = SentPool(self._cluster, self._setup(blocks, bounds), self.model, loaded, variables)
+                setup = Setup(self._settings, self._vocabulary, blocks, self._threads, bounds)
+                pool = WorkerPool(self._cluster, setup, self.model, loaded, variables)
                 pool.form(self.table, self._in_step)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
 
         return take
 
-    def _setup(self, blocks: Blocks, bounds: dict[str, Any]) -> Setup:
-        return Setup(self._settings, self._vocabulary, blocks, self._threads, bounds)
-
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return the variables that the workers have sampled. Workers write pairs that they have read themselves."""
-        if not isinstance(self.pool, SentPool):
+        """Return the variables that the workers have sampled."""
+        if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.variables()
         state.edge[:], state.cut[:] = edge, cut
         return state, self.pool.loaded.read_averages(records)
-
-    def reads(self, store: Store) -> bool:
-        """Return whether the workers can read and write the store: it is on Postgres and all of them reach it."""
-        lease = store.lease()
-        if lease is None or store.engine.dialect.name != POSTGRES:
-            return False
-        if self._place is None or self._place.token != lease.token:
-            self._place = find_store_address(self._cluster, store)
-        return self._place is not None
-
-    def open(self, store: Store, pairs: PairColumns) -> "StoredBatch | None":
-        """Make the workers read the pairs. Returns None if the pairs are too few for blocks."""
-        blocks = self._means.blocks or choose_blocks(len(pairs.ids))
-        if blocks is None or self._place is None:
-            return None
-        self._dismiss(changed=False)
-        pool = StoredPool(self._cluster, self._setup(blocks, {}), self.model, self._place, pairs)
-        pool.form(self.table, self._in_step)
-        self.pool = pool
-        self.table = pool.counts()
-        return StoredBatch(pairs, pool)
-
-
-class StoredBatch:
-    """Pairs that workers read, hold and write. This process has only their ids and sweep counts."""
-
-    state: State | None = None
-    averages: Averages | None = None
-    present_averages: Averages | None = None
-
-    def __init__(self, pairs: PairColumns, pool: StoredPool) -> None:
-        self.ids = pairs.ids
-        self.sweeps = pairs.sweeps.copy()
-        self.pool = pool
-
-    @property
-    def loaded(self) -> "StoredBatch":
-        """Return this batch, which is the input of the chain's sweeps."""
-        return self
-
-    def commit(
-        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
-    ) -> None:
-        """See `OpenBatch`."""
-        store.commit(self.pool.write(self.sweeps), records, labels, run)
-        self.pool.mark_committed()

@@ -6,15 +6,9 @@ collected the pairs' variables. A lost shard restarts from these variables on an
 worker, which restores the table of that time and repeats the shard's part of each round.
 """
 
-import time
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import SweepRequest
@@ -26,17 +20,14 @@ from hierogram.daemon.workers.sharding import (
     extract_texts,
     join_shard_blobs,
     plan_shards,
-    plan_shards_by_work,
     take_blobs,
 )
 from hierogram.daemon.workers.worker import (
     Changes,
     Contents,
-    OpenedShard,
     Part,
     Setup,
     Step,
-    StoredContents,
     Variables,
     WorkerLostError,
     list_rules,
@@ -48,7 +39,6 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.kernel import Report
-from hierogram.storage.records import PairColumns, WrittenPart
 
 if TYPE_CHECKING:
     # Ray is imported only if workers are requested.
@@ -67,35 +57,18 @@ one value, since each argument of a call costs this process some time.
 """
 
 
-class StoreAddress(NamedTuple):
-    """Store that the workers reach: its `url` and the `token` of this process's lease."""
-
-    url: str
-    token: str
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Traffic statistics of the workers.
-
-    Rounds, bytes of changes, mean seconds of a worker for merging changes into its table, lost workers, and seconds of
-    writing pairs.
-    """
-
-    rounds: int = 0
-    bytes: int = 0
-    merge_seconds: float = 0.0
-    lost: int = 0
-    write_seconds: float = 0.0
-
-
-class WorkerPool(ABC):
+class WorkerPool:
     """Workers that hold a batch in shards and copies of this process's rule table."""
 
-    def __init__(self, cluster: "RayCluster", setup: Setup, model: Model) -> None:
+    def __init__(
+        self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs, variables: Variables
+    ) -> None:
         self._cluster = cluster
         self._setup = setup
         self._model = model
+        self.loaded = loaded
+        self._offsets = loaded.batch.forests.node_offset
+        self._variables = variables
         self._shares: list[ShardPlan] = []
         self._shards: dict[int, list[int]] = {}
         self._past: list[tuple[Step, list[Changes]]] = []
@@ -104,7 +77,6 @@ class WorkerPool(ABC):
         self._settling: list[tuple[int, Call]] = []
         self._unmerged: list[Changes] = []
         self._unmerged_tokens = 0
-        self.traffic = Traffic()
 
     @property
     def in_step(self) -> frozenset[int]:
@@ -119,7 +91,6 @@ class WorkerPool(ABC):
             try:
                 self._form()
             except WorkerLostError:
-                self.traffic.lost += 1
                 self._in_step = frozenset()
             else:
                 return
@@ -139,32 +110,24 @@ class WorkerPool(ABC):
         opening = [
             self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
         ]
-        for call in calls:
+        for call in calls + opening:
             self._cluster.result(call)
-        self._enter([self._cluster.result(call) for call in opening])
 
-    @abstractmethod
     def _share_out(self, shards: int) -> list[ShardPlan]:
-        """Return the shares of n shards."""
+        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
+        return plan_shards(work, self._setup.blocks, shards)
 
-    @abstractmethod
-    def _contents(self, number: int) -> Contents | StoredContents:
+    def _contents(self, number: int) -> Contents:
         """Return a shard with its last collected variables."""
-
-    @abstractmethod
-    def _enter(self, opened: list[OpenedShard | None]) -> None:
-        """Process the workers' answers about the shards that they have opened."""
-
-    def _may_form(self) -> bool:
-        return True
-
-    @abstractmethod
-    def _keep(self, found: dict[int, Variables]) -> None:
-        """Keep the variables of each shard."""
+        share = self._shares[number]
+        nodes = entry_indices(self._offsets, share.pairs)
+        edge, cut, records = self._variables
+        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, share.pairs))
+        return extract_texts(self.loaded.batch, share.pairs), share.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep; return its statistics."""
-        if self._cluster.wanted != len(self._cluster.workers()) and self._may_form():
+        if self._cluster.wanted != len(self._cluster.workers()):
             blocks = self._setup.blocks.blocks_a_round
             if len(usable_workers(self._cluster, blocks)) != len(self._shares):
                 # Workers were added, or lost workers were not replaced.
@@ -190,14 +153,10 @@ class WorkerPool(ABC):
         else:
             self._unsent = [self._cluster.share(done)]
         changes = [done[shard].changes for shard in range(len(self._shares))]
-        size = sum(part.nbytes for part in changes)
         self._past.append((step, changes))
-        self._past_bytes += size
+        self._past_bytes += sum(part.nbytes for part in changes)
         self._unmerged += changes
         self._unmerged_tokens += sum(one.tokens for one in done.values())
-        self.traffic.rounds += 1
-        self.traffic.bytes += size
-        self.traffic.merge_seconds += sum(one.adding for one in done.values()) / len(self._shards)
         return done
 
     @property
@@ -223,14 +182,24 @@ class WorkerPool(ABC):
 
     def collect(self) -> None:
         """Collect the pairs' variables, after which the changes of earlier rounds are no longer needed."""
-        if self._past:
-            self._keep(self._all("collect")[0])
-            self._forget()
-
-    def _forget(self) -> None:
+        if not self._past:
+            return
+        found, _ = self._all("collect")
+        edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
+        parts: list[tuple[ShardPlan, Blobs]] = []
+        for number, share in enumerate(self._shares):
+            nodes = entry_indices(self._offsets, share.pairs)
+            edge[nodes], cut[nodes], records = found[number]
+            parts.append((share, records))
+        self._variables = Variables(edge, cut, join_shard_blobs(parts))
         self._past, self._past_bytes = [], 0
         # Merging releases the remaining references to these rounds' changes.
         self.counts()
+
+    def variables(self) -> Variables:
+        """Return the pairs' current variables."""
+        self.collect()
+        return self._variables
 
     def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
         """Call each worker once; return results by shard, and the calls if no worker was lost."""
@@ -252,7 +221,6 @@ class WorkerPool(ABC):
                 found |= self._cluster.result(call)
             except WorkerLostError:
                 if worker in self._shards:
-                    self.traffic.lost += 1
                     orphans += self._shards.pop(worker)
         if not orphans:
             return found, [call for _, call in calls]
@@ -275,7 +243,6 @@ class WorkerPool(ABC):
                 found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
             except WorkerLostError:
                 # Its other shards already have results, but are lost with it.
-                self.traffic.lost += 1
                 orphans += [shard for shard in self._shards.pop(taker) if shard not in orphans]
             else:
                 losses = 0
@@ -292,7 +259,6 @@ class WorkerPool(ABC):
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, list_rules(self._table)))
         except WorkerLostError:
-            self.traffic.lost += 1
             return None
         self._shards[worker] = []
         return worker
@@ -303,124 +269,3 @@ def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
     while len(cluster.workers()) < cluster.wanted and cluster.start() is not None:
         pass
     return cluster.workers()[: min(most, cluster.wanted)]
-
-
-def run_tasks(cluster: "RayCluster", tasks: Sequence[tuple[object, ...]]) -> Iterator[Any]:
-    """Yield the results of the tasks (function, arguments) in order. Tasks of lost workers are repeated."""
-    waiting = deque(enumerate(tasks))
-    running: dict[int, tuple[int, Call]] = {}
-    done: dict[int, Any] = {}
-    losses = 0
-    for number in range(len(tasks)):
-        while number not in done:
-            for worker in usable_workers(cluster, len(waiting) + len(running)):
-                if waiting and worker not in running:
-                    which, task = waiting.popleft()
-                    running[worker] = which, cluster.call(worker, "perform", *task)
-            if not running:
-                raise ClusterLostError("cannot start a worker: no free CPU in the cluster")
-            ended = cluster.first([call for _, call in running.values()])
-            worker = next(worker for worker, (_, call) in running.items() if call is ended)
-            which, call = running.pop(worker)
-            try:
-                done[which] = cluster.result(call)
-            except WorkerLostError as error:
-                losses += 1
-                if losses > _MAX_LOSSES:
-                    raise DaemonError(f"{losses} workers were lost: check why they died") from error
-                waiting.appendleft((which, tasks[which]))
-        yield done.pop(number)
-
-
-class SentPool(WorkerPool):
-    """Workers that receive their pairs from this process."""
-
-    def __init__(
-        self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs, variables: Variables
-    ) -> None:
-        super().__init__(cluster, setup, model)
-        self.loaded = loaded
-        self._offsets = loaded.batch.forests.node_offset
-        self._variables = variables
-
-    def _share_out(self, shards: int) -> list[ShardPlan]:
-        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
-        return plan_shards(work, self._setup.blocks, shards)
-
-    def _contents(self, number: int) -> Contents:
-        share = self._shares[number]
-        nodes = entry_indices(self._offsets, share.pairs)
-        edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, share.pairs))
-        return extract_texts(self.loaded.batch, share.pairs), share.rounds, variables
-
-    def _enter(self, opened: list[OpenedShard | None]) -> None:
-        """Do nothing: this process has read the pairs itself."""
-
-    def _keep(self, found: dict[int, Variables]) -> None:
-        edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
-        parts: list[tuple[ShardPlan, Blobs]] = []
-        for number, share in enumerate(self._shares):
-            nodes = entry_indices(self._offsets, share.pairs)
-            edge[nodes], cut[nodes], records = found[number]
-            parts.append((share, records))
-        self._variables = Variables(edge, cut, join_shard_blobs(parts))
-
-    def variables(self) -> Variables:
-        """Return the pairs' current variables."""
-        self.collect()
-        return self._variables
-
-
-class StoredPool(WorkerPool):
-    """Workers that read their pairs from the store and write them to it, into tables of their own."""
-
-    def __init__(
-        self, cluster: "RayCluster", setup: Setup, model: Model, store: StoreAddress, pairs: PairColumns
-    ) -> None:
-        super().__init__(cluster, setup, model)
-        self._place = store
-        self._pairs = pairs
-        # Variables of shards that are ahead of the store.
-        self._variables: dict[int, Variables] = {}
-
-    def _share_out(self, shards: int) -> list[ShardPlan]:
-        # The forests are not in this process. The squared word count predicts the work as well as links and words do.
-        return plan_shards_by_work(self._pairs.words**2, self._setup.blocks, shards)
-
-    def _contents(self, number: int) -> StoredContents:
-        share = self._shares[number]
-        return StoredContents(*self._place, self._pairs.ids[share.pairs], share.rounds, self._variables.get(number))
-
-    def _enter(self, opened: list[OpenedShard | None]) -> None:
-        found = [one for one in opened if one is not None]
-        self._setup = self._setup._replace(
-            bounds={name: max(one.bounds[name] for one in found) for name in found[0].bounds}
-        )
-        changes = [one.entering for one in found if len(one.entering)]
-        shared = self._cluster.share(changes)
-        for call in [self._cluster.call(worker, "enter", self._setup, shared) for worker in self._shards]:
-            self._cluster.result(call)
-        for change in changes:
-            self._table = merge_changes_into(change, self._table, self._model)
-
-    def _may_form(self) -> bool:
-        # Only if the store is up to date with every shard.
-        return not self._past and not self._variables
-
-    def _keep(self, found: dict[int, Variables]) -> None:
-        self._variables = found
-
-    def write(self, sweeps: NDArray[np.int64]) -> list[WrittenPart]:
-        """Make the workers write the pairs with these sweep counts; return the parts to commit."""
-        of_shards = {number: sweeps[share.pairs] for number, share in enumerate(self._shares)}
-        started = time.perf_counter()
-        found, _ = self._all("write", of_shards)
-        self.traffic.write_seconds += time.perf_counter() - started
-        return [part for number in range(len(self._shares)) for part in found[number]]
-
-    def mark_committed(self) -> None:
-        """Record that the written parts are committed."""
-        self._variables = {}
-        self._forget()
-        self._all("mark_committed")

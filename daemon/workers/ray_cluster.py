@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -129,14 +129,6 @@ class RayCluster:
             raise error.cause or error from error
         except _GONE as error:
             raise ClusterLostError(f"lost the cluster: {error}") from error
-
-    def first(self, calls: Sequence[Any]) -> Any:
-        """Return a finished call out of several, or the first call if none finishes in time."""
-        try:
-            ended, _ = _ray.wait([reference for _, reference in calls], timeout=_SECONDS_PER_CALL)
-        except _GONE as error:
-            raise ClusterLostError(f"lost the cluster: {error}") from error
-        return next((call for call in calls if call[1] in ended), calls[0])
 
     def shared(self, call: Any) -> Any:
         """Return a reference to the result of a call, which workers fetch directly from the worker's machine."""

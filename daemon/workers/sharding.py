@@ -45,28 +45,6 @@ def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Sh
     return shares
 
 
-def plan_shards_by_work(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Like `plan_shards` from estimated work per pair: blocks are dealt in turns, largest first."""
-    pairs = len(work)
-    size = blocks.pairs_a_block
-    a_round = size * blocks.blocks_a_round
-    found: list[list[NDArray[np.int64]]] = [[] for _ in range(shards)]
-    for start in range(0, pairs, a_round):
-        firsts = np.arange(start, min(start + a_round, pairs), size)
-        place = np.empty(len(firsts), np.int64)
-        place[np.argsort(-np.add.reduceat(work[: start + a_round], firsts), kind="stable")] = np.arange(len(firsts))
-        turn, seat = np.divmod(place, shards)
-        owner = np.where(turn % 2, shards - 1 - seat, seat)
-        lasts = np.minimum(firsts + size, pairs)
-        for shard in range(shards):
-            own = np.flatnonzero(owner == shard)
-            found[shard].append(_ranges(firsts[own], lasts[own] - firsts[own]))
-    return [
-        ShardPlan(np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts]))))
-        for parts in found
-    ]
-
-
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     ends = np.cumsum(sizes)
     shifts = starts - (ends - sizes)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from hierogram.storage.database.connection import POSTGRES, writing_connection
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
@@ -21,8 +21,6 @@ from hierogram.storage.records import Lease
 from hierogram.storage.schema.tables import ingest_batches, leases
 
 GRAMMAR = "grammar"
-WORKER_TABLES = "worker_"
-"""Prefix of the tables that workers write for the lease holder; its token follows."""
 _BATCH = "batch "
 _READING_SECONDS = 3600.0
 """Seconds without progress after which a reader on another machine is considered dead."""
@@ -41,7 +39,6 @@ class Leases(StoreAccess):
             held = _live_lease(transaction.connection)
             if held is not None:
                 raise _held_error(held, self.url)
-            _drop_worker_tables(transaction.connection)
             token = _insert_lease(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
@@ -63,7 +60,6 @@ class Leases(StoreAccess):
         if token is not None:
             with writing_connection(self.engine) as connection:
                 connection.execute(delete(leases).where(leases.c.name == GRAMMAR, leases.c.token == token))
-                _drop_worker_tables(connection, token)
 
     def lease(self) -> Lease | None:
         """Return the lease holder, or None."""
@@ -112,26 +108,6 @@ class Leases(StoreAccess):
                 raise _held_error(lease, self.url)
             transaction.changes_grammar = True
             yield transaction
-
-
-def check_token(connection: Connection, token: str) -> None:
-    """Raise `LeaseLostError` if the lease has another token."""
-    lease = _stored_lease(connection)
-    if lease is None or lease.token != token:
-        raise _lost_error(lease)
-
-
-def _drop_worker_tables(connection: Connection, token: str = "") -> None:
-    """Drop the workers' tables of a lease that has ended; without a token, of all leases."""
-    if connection.dialect.name == POSTGRES:
-        found = connection.execute(
-            text(
-                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND starts_with(tablename, :name)"
-            ),
-            {"name": f"{WORKER_TABLES}{token}"},
-        )
-        for name in found.scalars().all():
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
 
 
 def _machine() -> str:

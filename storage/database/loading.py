@@ -33,8 +33,6 @@ from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hierogram.samplers.grammar.columns import Blobs
-
 Row = Sequence[object]
 
 _ROWS_PER_STATEMENT = 1000
@@ -70,7 +68,6 @@ staged_counts = _staged(
     "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
     minimal_uses=SERIAL,
 )  # fmt: skip
-staged_candidates = _staged("staged_candidates", n=SERIAL, rule_id=SERIAL)
 staged_ids = _staged("staged_ids", id=SERIAL)
 staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
 staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)
@@ -142,13 +139,18 @@ class PostgresLoader(Loader):
         """Replace the content of a staging table until the transaction ends."""
         self._empty(table)
         self.insert(table, table.columns.keys(), rows)
-        self.analyze(table)
+        self._analyze(table)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns."""
+        from hierogram.storage.database.copying import binary_rows
+
         self._empty(table)
-        self.insert_columns(table, columns)
-        self.analyze(table)
+        kinds = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one.type, kind)) for one in table.columns]
+        statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
+        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            copy.write(binary_rows(kinds, columns))
+        self._analyze(table)
 
     def _empty(self, table: Table) -> None:
         self._connection.execute(CreateTable(table, if_not_exists=True))
@@ -156,17 +158,7 @@ class PostgresLoader(Loader):
             self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
         self._staged.add(table.name)
 
-    def insert_columns(self, table: Table, columns: "Sequence[NDArray[Any] | Blobs]") -> None:
-        """Add rows given as columns, one for each column of the table."""
-        from hierogram.storage.database.copying import binary_rows
-
-        kinds = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one.type, kind)) for one in table.columns]
-        statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
-        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for block in binary_rows(kinds, columns):
-                copy.write(block)
-
-    def analyze(self, table: Table) -> None:
+    def _analyze(self, table: Table) -> None:
         """Update the planner's statistics of the table: a wrong estimate turns a few lookups into a table scan."""
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 

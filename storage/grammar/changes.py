@@ -7,7 +7,6 @@ The first commit of a day that changes a frequent rule also records the rule's u
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from hierogram.storage.exceptions import CountError, RuleKeyCollisionError
 from hierogram.storage.grammar.key_runs import add_keys, find_candidates
 from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
-from hierogram.storage.records.columns import NUMBERS, RuleChanges, RuleDeltas
+from hierogram.storage.records.columns import NUMBERS, RuleDeltas
 from hierogram.storage.schema.tables import rule_history, rule_words, rules
 
 _EXPECTED = ("expected_uses", "expected_uses_variance")
@@ -69,29 +68,6 @@ class StoredUses:
         return used
 
 
-class ChangedRules(Protocol):
-    """Changed rules, one for each key: in memory (`NamedChanges`), or in a table that a worker process wrote."""
-
-    @property
-    def deltas(self) -> RuleDeltas | RuleChanges:
-        """Keys and changes of the rules."""
-
-    def stored(self, transaction: WriteTransaction) -> StoredUses:
-        """Look up the stored uses of the rules. Raises `RuleKeyCollisionError`."""
-
-    def sides(self, transaction: WriteTransaction, rows: Rows) -> tuple[list[str], list[str]]:
-        """Return the source and target sides of the rows."""
-
-    def insert(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
-
-    def insert_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Insert (word id, rule id) for each distinct word on each side of rules that have no words yet."""
-
-    def stage_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Stage (word id, rule id) of the rules in `staged_rule_words`."""
-
-
 @dataclass(frozen=True, slots=True)
 class NamedChanges:
     """Deltas, one for each key, with the rule sides as Python strings."""
@@ -100,39 +76,20 @@ class NamedChanges:
     keys: NDArray[np.int64]
     texts: tuple[list[str], list[str]]
 
-    def stored(self, transaction: WriteTransaction) -> StoredUses:
-        """Implement `ChangedRules`."""
-        return _stored(transaction, self)
-
-    def sides(self, _writing: WriteTransaction, rows: Rows) -> tuple[list[str], list[str]]:
-        """Implement `ChangedRules`."""
+    def sides(self, rows: Rows) -> tuple[list[str], list[str]]:
+        """Return the source and target sides of the rows."""
         chosen = rows.tolist()
         source, target = ([texts[row] for row in chosen] for texts in self.texts)
         return source, target
 
-    def insert(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Implement `ChangedRules`."""
-        insert_rules(transaction, self, rows, ids)
 
-    def insert_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Implement `ChangedRules`."""
-        words, found = index_words(transaction, self.sides(transaction, rows), ids)
-        transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
-
-    def stage_words(self, transaction: WriteTransaction, rows: Rows, ids: NDArray[np.int64]) -> None:
-        """Implement `ChangedRules`."""
-        transaction.loader.stage_columns(
-            staged_rule_words, index_words(transaction, self.sides(transaction, rows), ids)
-        )
-
-
-def change_rules(transaction: WriteTransaction, changed: ChangedRules) -> None:
+def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     """Apply count changes. New rules are inserted with their words; rules without uses are deleted.
 
     Raises `CountError` if a count would become negative, and `RuleKeyCollisionError` if a key belongs to another rule.
     """
     deltas = changed.deltas
-    before = changed.stored(transaction)
+    before = _stored(transaction, changed)
     after = StoredUses(
         before.ids,
         before.counts + deltas.counts,
@@ -144,7 +101,7 @@ def change_rules(transaction: WriteTransaction, changed: ChangedRules) -> None:
     negative = np.flatnonzero(below)
     if len(negative):
         row = int(negative[0])
-        [source], [target] = changed.sides(transaction, negative[:1])
+        [source], [target] = changed.sides(negative[:1])
         raise CountError(
             f"the rule {f'{source} ||| {target}'!r} would have count {after.counts[row]}, expected_uses "
             f"{after.expected[row]:g} and minimal_uses {after.minimal[row]}, which do not match the derivations: run "
@@ -171,16 +128,17 @@ def change_rules(transaction: WriteTransaction, changed: ChangedRules) -> None:
     new_ids = np.arange(len(new)) + state.last_rule_id + 1
     state.last_rule_id += len(new)
     if len(new):
-        changed.insert(transaction, new, new_ids)
+        insert_rules(transaction, changed, new, new_ids)
         by_words = is_indexed_by_words(deltas.counts[new], deltas.expected_uses[new])
-        changed.insert_words(transaction, new[by_words], new_ids[by_words])
+        words, found = index_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
+        transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
     ids = before.ids.copy()
     ids[new] = new_ids
     often = np.maximum(before.expected, after.expected) >= REMEMBERED_USES
     remembered = np.flatnonzero((deltas.expected_uses != 0) & often)
-    _remember(transaction, ids[remembered], changed.sides(transaction, remembered), before.chosen(remembered))
+    _remember(transaction, ids[remembered], changed.sides(remembered), before.chosen(remembered))
     watched = np.flatnonzero(is_watched(before.expected, after.expected))
-    sides = changed.sides(transaction, watched)
+    sides = changed.sides(watched)
     watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     add_keys(transaction, keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
@@ -264,7 +222,7 @@ def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows,
     numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
-        *named.sides(transaction, rows),
+        *named.sides(rows),
         *named.keys[rows].T.tolist(),
         # Bind booleans as integers, which is faster in the SQLite driver.
         *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
@@ -273,10 +231,11 @@ def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows,
     transaction.loader.insert(rules, names, zip(*columns, strict=True))
 
 
-def _note_words(transaction: WriteTransaction, changed: ChangedRules, after: StoredUses, rows: Rows) -> None:
+def _note_words(transaction: WriteTransaction, changed: NamedChanges, after: StoredUses, rows: Rows) -> None:
     """Index the words of rules. Existing entries are kept."""
     if len(rows):
-        changed.stage_words(transaction, rows, after.ids[rows])
+        words = index_words(transaction, changed.sides(rows), after.ids[rows])
+        transaction.loader.stage_columns(staged_rule_words, words)
         transaction.connection.execute(
             text(
                 "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
@@ -285,13 +244,14 @@ def _note_words(transaction: WriteTransaction, changed: ChangedRules, after: Sto
         )
 
 
-def _delete_rules(transaction: WriteTransaction, changed: ChangedRules, before: StoredUses, rows: Rows) -> None:
+def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, before: StoredUses, rows: Rows) -> None:
     if not len(rows):
         return
     connection = transaction.connection
     transaction.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
     connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
-    changed.stage_words(transaction, rows, before.ids[rows])
+    words = index_words(transaction, changed.sides(rows), before.ids[rows])
+    transaction.loader.stage_columns(staged_rule_words, words)
     connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from sqlalchemy import Table, func, insert, select, text, update
+from sqlalchemy import func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.loading import staged_keys, staged_progress
@@ -42,22 +42,14 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             strict=True,
         ),
     )
+    connection, totals, given = transaction.connection, transaction.state, staged_progress.c
+    pairs, burned_in = len(updates), int(updates.burned_in.sum())
     ids, times = np.unique(updates.ids, return_counts=True)
     if (times > 1).any():
         raise PairMissingError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
-    save_progress(transaction, staged_progress, len(updates), int(updates.burned_in.sum()))
-
-
-def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, burned_in: int) -> None:
-    """Write the derivations and progress of distinct pairs. Raises `PairMissingError` and `PairChangedError`.
-
-    `progress` is a table with the columns of `staged_progress`, `pairs` the number of its rows, `burned_in` the number
-    of pairs that have burned in.
-    """
-    connection, totals, given = transaction.connection, transaction.state, progress.c
     before = connection.execute(
         select(sentence_pairs.c.state, func.count())
-        .select_from(progress.join(sentence_pairs, sentence_pairs.c.id == given.pair_id))
+        .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == given.pair_id))
         .group_by(sentence_pairs.c.state)
     ).all()
     if sum(number for _, number in before) != pairs:
@@ -90,7 +82,7 @@ def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, bu
     connection.execute(
         text(
             "INSERT INTO derivations (pair_id, current, averages, checksum)"
-            f" SELECT pair_id, current, averages, checksum FROM {progress.name} WHERE true ORDER BY pair_id"
+            " SELECT pair_id, current, averages, checksum FROM staged_progress WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages,"
             " checksum = excluded.checksum"
         )
@@ -98,7 +90,7 @@ def save_progress(transaction: WriteTransaction, progress: Table, pairs: int, bu
     connection.execute(
         text(
             "INSERT INTO pair_positions (pair_id, position)"
-            f" SELECT pair_id, :position FROM {progress.name} WHERE true ORDER BY pair_id"
+            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
         ),
         {"position": transaction.state.position + 1},

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
-from hierogram.storage.database.connection import writing_connection
-from hierogram.storage.database.leases import WORKER_TABLES, Leases, check_token
+from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
@@ -26,7 +25,6 @@ from hierogram.storage.records import (
     RuleRow,
     StoreStatus,
     SweepRecord,
-    WrittenPart,
 )
 from hierogram.storage.schema.tables import (
     corpora,
@@ -54,43 +52,28 @@ class StoredGrammar(Leases):
 
     def commit(
         self,
-        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None] | WrittenPart],
+        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None]],
         sweeps: Sequence[SweepRecord] = (),
         labels: Sequence[LabelRow] = (),
         run: LearningRun | None = None,
     ) -> None:
         """Commit new derivations and rule count changes, atomically.
 
-        A part contains derivations and deltas, or refers to tables that a worker wrote. `sweeps` are appended to the
-        history, `labels` are the label parameters of a tree grammar, and `run` is the progress of the learning run.
-        Other writers wait until all parts are written. Raises `PairMissingError`, `PairChangedError`, `CountError` for
+        A part contains derivations and deltas. `sweeps` are appended to the history, `labels` are the label parameters
+        of a tree grammar, and `run` is the progress of the learning run. Other writers wait until all parts are
+        written. Raises `PairMissingError`, `PairChangedError`, `CountError` for
         a negative count, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and
         `LeaseLostError`.
         """
-        from hierogram.storage.grammar import commits, worker_tables
+        from hierogram.storage.grammar import commits
 
         with self._committing(durable=False) as transaction:
             for part in parts:
-                if isinstance(part, WrittenPart):
-                    worker_tables.merge_part(transaction, part)
-                else:
-                    commits.save_derivations(transaction, *part)
+                commits.save_derivations(transaction, *part)
             commits.append_sweeps(transaction, sweeps)
             commits.save_labels(transaction, labels)
             if run is not None:
                 save_run(transaction, run)
-
-    def write_part(self, token: str, number: str, updates: PairUpdates, deltas: RuleDeltas) -> WrittenPart:
-        """Write a part of a commit to separate tables, for the process that holds the lease `token`. Postgres only.
-
-        `deltas` must have one row for each key, and `number` must be unique among the parts. The store does not change
-        until the holder commits the part. Raises `LeaseLostError` if the lease has ended.
-        """
-        from hierogram.storage.grammar import worker_tables
-
-        with writing_connection(self.engine, durable=False) as connection:
-            check_token(connection, token)
-            return worker_tables.write_part(connection, f"{WORKER_TABLES}{token}_{number}", updates, deltas)
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Replace the keys of all rules, given as (id, high, low), and their salt, atomically.

@@ -16,7 +16,7 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.vocabulary import read_word_counts
-from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairColumns, PairRecord, PairRow
+from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairRecord, PairRow
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
@@ -63,29 +63,6 @@ class StoredPairs(StoreAccess):
             ]
             rows.sort(key=attrgetter("id"))
             return rows[:limit]
-
-    def pair_columns(self, after_id: int, limit: int, states: Sequence[str]) -> PairColumns:
-        """Return the pairs of `pairs` as columns without texts and derivations. Postgres only."""
-        import numpy as np
-
-        from hierogram.storage.database.copying import read_numbers_on_postgres
-
-        chosen = (
-            select(
-                sentence_pairs.c.id,
-                sentence_pairs.c.sweep,
-                (sentence_pairs.c.source_length + sentence_pairs.c.target_length).label("words"),
-            )
-            .where(sentence_pairs.c.id > after_id, sentence_pairs.c.state.in_(states))
-            .order_by(sentence_pairs.c.id)
-            .limit(limit)
-        )
-        with self._reading() as connection:
-            selected = chosen.compile(connection, compile_kwargs={"literal_binds": True})
-            columns = {"id": "i8", "sweep": "i8", "words": "i4"}
-            found = read_numbers_on_postgres(connection, columns, f"FROM ({selected}) AS p")
-        order = np.argsort(found[0], kind="stable")
-        return PairColumns(*(column[order].astype(np.int64) for column in found))
 
     def pairs_by_id(self, ids: Sequence[int]) -> list[PairRow]:
         """Return the pairs with the given ids, in id order. Unknown ids are skipped."""

@@ -16,7 +16,7 @@ from hierogram.storage.records.aligner import (
     TextAlignerCounts,
     WordCounts,
 )
-from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, WrittenPart, join_deltas
+from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, join_deltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, StoredRule, SupportingPair, SweepRecord
 from hierogram.storage.records.operations import ExportRow, Lease, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
@@ -38,7 +38,6 @@ from hierogram.storage.records.pairs import (
     IngestTotals,
     LagRow,
     NewPairs,
-    PairColumns,
     PairOrigin,
     PairRecord,
     PairRow,
@@ -92,7 +91,6 @@ __all__ = [
     "LinkRow",
     "NewPairs",
     "PairAlignment",
-    "PairColumns",
     "PairLinks",
     "PairOrigin",
     "PairRecord",
@@ -112,7 +110,6 @@ __all__ = [
     "SweepRecord",
     "TextAlignerCounts",
     "WordCounts",
-    "WrittenPart",
     "in_runs",
     "join_deltas",
     "join_pairs",

@@ -135,29 +135,6 @@ class PairUpdates:
         return list(map(checksum_of, self.ids.tolist(), split_blobs(self.states), split_blobs(self.averages)))
 
 
-class RuleChanges(NamedTuple):
-    """Columns of `RuleDeltas` with the keys and changes, without the rule sides."""
-
-    keys: NDArray[np.uint64]
-    counts: NDArray[np.int64]
-    expected_uses: NDArray[np.float64]
-    expected_uses_variances: NDArray[np.float64]
-    minimal_uses: NDArray[np.int64]
-
-
-class WrittenPart(NamedTuple):
-    """A part of a commit that another process wrote to its own tables, whose names begin with `name`.
-
-    `pairs` is the number of pairs, `burned_in` the number of them that have completed every stage. `changes` has the
-    row order of the part's table of rules, each key once.
-    """
-
-    name: str
-    pairs: int
-    burned_in: int
-    changes: RuleChanges
-
-
 @dataclass(frozen=True, slots=True)
 class StoredRules:
     """Rows of the table `rules`, including zero counts: `ids` int64[n], and the rules with their counts."""

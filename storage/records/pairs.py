@@ -11,9 +11,6 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hierogram.samplers.grammar.known_links import KnownLinks
 
 
@@ -181,14 +178,6 @@ class PairRow(NamedTuple):
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, checksum_of(self.id, self.current, self.averages))
-
-
-class PairColumns(NamedTuple):
-    """Columns of pairs without texts, sorted by id, int64[n]. `words` are the words of both sides together."""
-
-    ids: NDArray[np.int64]
-    sweeps: NDArray[np.int64]
-    words: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _PAGES = "tests/daemon/web/pages/test_pages.py"
 _STREAMS = "tests/daemon/web/events/test_events.py"
 _STEMS = "tests/daemon/learning/alignment/test_stems.py"
 _ARRIVALS = "tests/daemon/learning/alignment/test_incremental.py"
-_CLUSTER_BATCHES = "tests/daemon/workers/test_cluster_batches.py"
+_ROUNDS = "tests/daemon/learning/alignment/test_rounds.py"
 _TEXT = "tests/tools/translation/test_text.py"
 _CASING = "tests/tools/translation/test_casing.py"
 _JOINING = "tests/daemon/text/test_joining.py"
@@ -507,35 +507,14 @@ DAEMON_FAULTS = (
         "daemon/learning/alignment/incremental.py",
         "return found if len(batches) == 1 else _buffered(found)",
         "return found",
-        (_CLUSTER_BATCHES, "-k", "nothing_of_a_round"),
+        (_ROUNDS, "-k", "nothing_of_a_round"),
     ),
     Fault(
         "a round has more pairs than there are linked pairs",
         "daemon/learning/alignment/incremental.py",
         "if batches and last > linked - again * last:",
         "if batches and last > linked + again * last:",
-        (_CLUSTER_BATCHES, "-k", "is_limited"),
-    ),
-    Fault(
-        "the samples of chains are added in order of arrival",
-        "daemon/learning/alignment/cluster_batches.py",
-        "for job in jobs:",
-        "for job in list(found):",
-        (_CLUSTER_BATCHES, "-k", "added_up"),
-    ),
-    Fault(
-        "all chains of a batch are the first one",
-        "daemon/learning/alignment/cluster_batches.py",
-        "run_direction(direction_tasks[job[0]], options, job[1])",
-        "run_direction(direction_tasks[job[0]], options, 0)",
-        (_CLUSTER_BATCHES, "-k", "sqlite and any_number and 4-2"),
-    ),
-    Fault(
-        "the work of a lost worker is skipped",
-        "daemon/workers/pool.py",
-        "                waiting.appendleft((which, tasks[which]))\n",
-        "                done[which] = None\n",
-        (_CLUSTER_BATCHES, "-k", "lost_workers and 1"),
+        (_ROUNDS, "-k", "is_limited"),
     ),
     # The web.
     Fault(

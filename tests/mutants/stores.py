@@ -3,7 +3,6 @@
 from tests.mutants.fault import Fault
 
 _COMMITS = "tests/storage/grammar/test_commit.py"
-_WORKER_TABLES = "tests/storage/grammar/test_worker_tables.py"
 _LEASES = "tests/storage/database/test_leases.py"
 _INGEST = "tests/storage/pairs/test_ingest.py"
 _IDENTITIES = "tests/storage/pairs/test_columns.py"
@@ -71,34 +70,6 @@ STORE_FAULTS = (
         "given.since != sentence_pairs.c.sweep",
         "given.since > sentence_pairs.c.sweep",
         (_COMMITS, "-k", "sqlite and two_samplers"),
-    ),
-    Fault(
-        "words of rules added or deleted by a worker's part are taken from that part only",
-        "storage/grammar/worker_tables.py",
-        "        if len(others):\n",
-        "        if len(others) < 0:\n",
-        (_WORKER_TABLES, "-k", "equal_parts_in_memory"),
-    ),
-    Fault(
-        "a key may belong to another rule in a worker's part",
-        "storage/grammar/worker_tables.py",
-        "        if differs.any():\n",
-        "        if False:\n",
-        (_WORKER_TABLES, "-k", "refused"),
-    ),
-    Fault(
-        "workers' tables remain after their lease has ended",
-        "storage/database/leases.py",
-        "            _drop_worker_tables(transaction.connection)\n",
-        "",
-        (_WORKER_TABLES, "-k", "next_one"),
-    ),
-    Fault(
-        "a worker writes for a lease that has ended",
-        "storage/database/leases.py",
-        "    if lease is None or lease.token != token:\n        raise _lost_error(lease)\n\n\ndef _drop",
-        "    if lease is None:\n        raise _lost_error(lease)\n\n\ndef _drop",
-        (_WORKER_TABLES, "-k", "next_one"),
     ),
     Fault(
         "a settling pair also counts as sampled",

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,15 +183,6 @@ class DirectionTask(NamedTuple):
     def direction(self) -> Direction:
         """The direction in terms of words."""
         return self.views[0].direction
-
-
-class SampleDirections(Protocol):
-    """Function that runs all chains and returns each direction's samples, added in the order of its chains."""
-
-    def __call__(
-        self, direction_tasks: Sequence[DirectionTask], options: AlignerOptions, *, report: Steps | None
-    ) -> list[Marginals]:
-        """Run the chains; `report` receives sweeps done and in total."""
 
 
 def make_direction_tasks(
@@ -389,14 +380,12 @@ def align_sides(
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
-    sample: SampleDirections | None = None,
 ) -> tuple[Links, AlignedCorpus]:
     """Align both ways; return both directions' links (of target words, of source words) and the symmetrized alignment.
 
-    Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both
-    directions, `known` links of some pairs by index, and `sample`, which runs the chains
-    instead of threads. A joint model uses neither symmetrization nor initial links, always
-    runs in threads, and samples without the known links, which are then imposed on its result.
+    Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both directions, and `known`
+    links of some pairs by index. A joint model uses neither symmetrization nor initial links, and samples without the
+    known links, which are then imposed on its result.
     """
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
@@ -405,7 +394,7 @@ def align_sides(
     tasks = make_direction_tasks(source, target, options, prior, links)
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
-    marginals = (sample or partial(_sample, threads=threads))(tasks, options, report=report)
+    marginals = _sample(tasks, options, threads, report)
     found = _decode_directions(tasks, options, marginals)
     joined = join_directions(symmetrization, found, marginals, source, target)
     if known:
@@ -477,11 +466,6 @@ def run_direction(
     return run_chain(build(options, view.direction, view.prior, task.evidence), key, task.links, report)
 
 
-def list_chains(tasks: Sequence[DirectionTask], options: AlignerOptions) -> list[tuple[int, int]]:
-    """Return all chains as (index of the direction, number of the chain), in the order in which samples are added."""
-    return [(k, chain) for chain in range(options.chains) for k in range(len(tasks))]
-
-
 def _sample(
     tasks: Sequence[DirectionTask],
     options: AlignerOptions,
@@ -489,7 +473,7 @@ def _sample(
     report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added in the order of its chains."""
-    jobs = list_chains(tasks, options)
+    jobs = [(k, chain) for chain in range(options.chains) for k in range(len(tasks))]
     sweeps = _SweepCounter(len(jobs) * options.sweeps, report)
     totals = [empty_marginals(task.direction.sides) for task in tasks]
     workers = min(threads or os.cpu_count() or 1, len(jobs))

@@ -8,13 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import (
     AlignedCorpus,
-    SampleDirections,
     align_sides,
     corpus_options,
     incremental_options,
@@ -85,13 +84,6 @@ class AlignedBatch(NamedTuple):
     changed: dict[int, str]
 
 
-class BatchWorkers(Protocol):
-    """Workers that align batches instead of threads."""
-
-    def aligned(self, store: Store, batches: Sequence[AlignmentBatch], report: Steps) -> Iterator[AlignedBatch]:
-        """Align independent batches like `align_batch`; yield their results in order."""
-
-
 @dataclass(frozen=True, slots=True)
 class RealignReport:
     """Re-aligned pairs: `changed` is the number of new alignments, `rebuilt` the pairs with derivations among these."""
@@ -115,18 +107,15 @@ class AlignReport:
 class IncrementalAligner:
     """Aligner of a store. Only one may write to it.
 
-    With `train`, pairs with given alignments keep them and train the aligner. Threads or `workers` align the batches.
+    With `train`, pairs with given alignments keep them and train the aligner. Threads align the batches.
     The batches of a round use the counts of all other pairs but not of each other, so the result does not depend on
-    threads or workers. Beyond its first batch, a round has no more pairs than the other pairs with links.
+    threads. Beyond its first batch, a round has no more pairs than the other pairs with links.
     """
 
-    def __init__(
-        self, store: Store, threads: int | None = None, train: bool = True, workers: BatchWorkers | None = None
-    ) -> None:
+    def __init__(self, store: Store, threads: int | None = None, train: bool = True) -> None:
         self._store = store
         self._threads = threads
         self._train = train
-        self._workers = workers
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
@@ -196,12 +185,10 @@ class IncrementalAligner:
             if report is not None:
                 report(pairs * done // max(total, 1), pairs)
 
-        def by_threads() -> Iterator[AlignedBatch]:
-            for number, batch in enumerate(batches):
-                heard = partial_progress(report_done, number, len(batches))
-                yield align_batch(self._store, batch, self._threads, heard)
-
-        found = by_threads() if self._workers is None else self._workers.aligned(self._store, batches, report_done)
+        found = (
+            align_batch(self._store, batch, self._threads, _partial_progress(report_done, number, len(batches)))
+            for number, batch in enumerate(batches)
+        )
         return found if len(batches) == 1 else _buffered(found)
 
 
@@ -224,7 +211,7 @@ def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, agai
     return batches
 
 
-def partial_progress(report: Steps, number: int, parts: int) -> Steps:
+def _partial_progress(report: Steps, number: int, parts: int) -> Steps:
     """Return a progress callback for one of several equal parts, given the callback for the whole."""
     return lambda done, total: report(number * total + done, parts * total)
 
@@ -246,12 +233,11 @@ def align_batch(
     batch: AlignmentBatch,
     threads: int | None = None,
     report: Steps | None = None,
-    sample: SampleDirections | None = None,
 ) -> AlignedBatch:
     """Align the pairs of a batch given the store's counts of all other pairs. Writes nothing."""
 
     def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, AlignedCorpus]:
-        return align_sides(texts.source, texts.target, options, threads, report, sample=sample, **given)
+        return align_sides(texts.source, texts.target, options, threads, report, **given)
 
     return (_realign if batch.again else _align_first_time)(store, batch.ids, align)
 
@@ -314,13 +300,12 @@ def align_pending(
     threads: int | None = None,
     train: bool = True,
     report: Steps | None = None,
-    workers: BatchWorkers | None = None,
 ) -> AlignReport:
     """Align all pairs without an alignment, and re-align others if many have arrived. No learner may run."""
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
-        aligner = IncrementalAligner(store, threads, train, workers)
+        aligner = IncrementalAligner(store, threads, train)
         pairs = trained = realigned = changed = 0
         if total and train:
             trained = aligner.train()

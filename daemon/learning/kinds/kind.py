@@ -20,16 +20,7 @@ from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import (
-    LabelRow,
-    LearningRun,
-    PairColumns,
-    PairRow,
-    RuleCounts,
-    Settings,
-    StoreStatus,
-    SweepRecord,
-)
+from hierogram.storage.records import LabelRow, PairRow, RuleCounts, Settings, StoreStatus
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
@@ -133,32 +124,6 @@ the chain's counts and, in place, the averages. Consumes the state.
 """
 
 
-class OpenBatch(Protocol):
-    """Pairs that are sampled together, in any process, as seen by the learner."""
-
-    sweeps: NDArray[np.int64]
-    """Number of sweeps of each pair."""
-    state: State
-    present_averages: Averages
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """Ids of the pairs, ascending."""
-
-    @property
-    def loaded(self) -> KindBatch:
-        """Input of the chain's sweeps."""
-
-    @property
-    def averages(self) -> Averages:
-        """Averaged expected uses of the pairs."""
-
-    def commit(
-        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
-    ) -> None:
-        """Write the pairs' state, the sweep records, and the progress of the `run`, in one transaction."""
-
-
 class Chain(Protocol):
     """Counts and parameters of a store's grammar in memory. The store must have no other chain or writer."""
 
@@ -185,14 +150,6 @@ class Chain(Protocol):
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """Return the pairs' state and averages after the last sweeps, fetched from other processes if needed."""
         return state, averages
-
-    def reads(self, store: Store) -> bool:
-        """Return whether the chain can `open` pairs, reading them itself."""
-        return False
-
-    def open(self, store: Store, pairs: PairColumns) -> "OpenBatch | None":
-        """Read and enter these pairs. Returns None if the caller must read and enter them."""
-        return None
 
     def refresh_model(self, store: Store) -> None:
         """Update the model to the store's current contents, such as its vocabulary size."""

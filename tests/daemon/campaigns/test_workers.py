@@ -21,19 +21,16 @@ PAIRS, SWEEPS = 400, 60
 ABANDONED = 0.1
 """Share of the killed runs that are not continued, so that alignment is also interrupted often."""
 WORKER, DRIVER, DATABASE = "worker", "driver", "database"
-WRITER, TAKER = "worker that writes", "driver that takes in"
 
 LEARNING = """
 import sys
-from hierogram.daemon.learning.alignment import cluster_batches
 from hierogram.daemon.learning import learner
 learner.SECONDS_PER_COMMIT = 0.5
-cluster_batches._MIN_CELLS = 0
 from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--blocks", "3x8", *sys.argv[2:]]
 main()
 """
-"""`hierogram learn` for pairs without links. It commits often, and workers align even small numbers of pairs."""
+"""`hierogram learn` for pairs without links. It commits often."""
 BY_WORKERS = ("--workers", "3")
 
 
@@ -50,33 +47,17 @@ def fill_unaligned(url: str) -> None:
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
     """Kill one of the processes, and return whether there was one."""
-    if what in (WRITER, TAKER) and not wait_for_write(server.get_uri(), what == TAKER):
-        return False
-    if what in (WORKER, WRITER):
+    if what == WORKER:
         workers = workers_of(process)
         if not workers:
             return False
         random.choice(workers).kill()
-    elif what in (DRIVER, TAKER):
+    elif what == DRIVER:
         process.kill()
     else:
         server.stop()
         wait_until(lambda: runs_again(server), "the server starts")
     return True
-
-
-def wait_for_write(url: str, whole: bool) -> bool:
-    """Wait until a worker writes, or with `whole` until its rows wait to be merged. Returns whether that happened."""
-    tables = r"SELECT count(*) FROM pg_tables WHERE tablename LIKE 'worker\_%'"
-    writing = (
-        r"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^(CREATE|COPY|ANALYZE).*worker_'"
-    )
-    until = time.monotonic() + 3
-    while time.monotonic() < until:
-        [(number,)] = query(url, tables if whole else writing)
-        if number:
-            return True
-    return False
 
 
 def runs_again(server: Any) -> bool:
@@ -126,7 +107,6 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             recreate_store(url)
     assert all(killed.values()), killed
     assert while_aligning
-    assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
     # Ray's helper processes take about a minute to notice that the driver has ended.
     wait_until(lambda: all_ended(started), "all processes of the drivers end")
 
@@ -150,4 +130,4 @@ def recreate_store(url: str) -> None:
 def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
-    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WRITER, WRITER, DRIVER, TAKER, DATABASE))
+    kill_again_and_again(own_server, tmp_path, kills, (WORKER, DRIVER, DATABASE))

@@ -1,7 +1,7 @@
 """A cluster within the process, whose workers are lost on demand."""
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,10 +77,6 @@ class FakeCluster:
             self.lost += 1
             del self.living[call.worker]
             call.lost = f"{call.worker} is lost in {call.method}"
-
-    def first(self, calls: Sequence[Called]) -> Called:
-        # The most recently called worker is ready first.
-        return calls[-1]
 
     def shared(self, call: Called) -> object:
         assert not call.lost

@@ -9,7 +9,6 @@ import pytest
 from tests.daemon.learning import raw_pairs
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.workers.fake import FakeCluster
-from tests.storage.building import query
 
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning import residents
@@ -18,7 +17,6 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers import pool
 from hierogram.daemon.workers.chain import shared_chain
-from hierogram.daemon.workers.worker import Worker
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
@@ -45,13 +43,9 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 9])
 def test_any_number_of_workers_learns_like_threads(number: int, by_threads: object, store_url: str) -> None:
-    called: list[str] = []
-    cluster = FakeCluster(number, lambda number, method: called.append(method) or 0)
+    cluster = FakeCluster(number)
     assert learned(store_url, cluster) == by_threads
     assert cluster.started == number
-    # On Postgres workers read and write the pairs themselves, and none is sent to this process.
-    written = store_url.startswith("postgres")
-    assert ("write" in called, "collect" in called) == (written, not written)
 
 
 @pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
@@ -89,46 +83,6 @@ def test_lost_workers_change_nothing(
     cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
     assert learned(store_url, cluster) == by_threads
     assert cluster.lost > 3
-    assert_nothing_left(store_url)
-
-
-def assert_nothing_left(url: str) -> None:
-    """Check that workers have left nothing in the database besides the store."""
-    if url.startswith("postgres"):
-        assert query(url, r"SELECT tablename FROM pg_tables WHERE tablename LIKE 'worker\_%'") == []
-
-
-@pytest.mark.slow
-@pytest.mark.database("postgres")
-@pytest.mark.parametrize("method", ["open", "enter", "write", "mark_committed", "reaches"])
-def test_losing_a_worker_that_holds_the_store_changes_nothing(
-    method: str, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
-    monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
-    met: list[int] = []
-
-    def some(number: int, called: str) -> int:
-        met.extend([number] if called == method else [])
-        # Before it is called, and after.
-        return {2: -1, 3: 1, 5: 1, 6: -1}.get(len(met), 0) if called == method else 0
-
-    cluster = FakeCluster(3, some)
-    assert learned(store_url, cluster) == by_threads
-    assert cluster.lost >= 2
-    assert_nothing_left(store_url)
-
-
-@pytest.mark.database("postgres")
-def test_pairs_are_sent_to_workers_that_do_not_reach_the_store(
-    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Worker, "reaches", lambda *_: False)
-    called: list[str] = []
-    cluster = FakeCluster(2, lambda number, method: called.append(method) or 0)
-    assert learned(store_url, cluster) == by_threads
-    assert "collect" in called
-    assert "write" not in called
 
 
 @pytest.mark.slow
@@ -168,10 +122,7 @@ def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None
 
 
 @pytest.mark.slow
-def test_new_workers_are_given_shards(by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Workers that read the store get shards after a commit.
-    monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
-    monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(1)
 
     def more(number: int, method: str) -> int:

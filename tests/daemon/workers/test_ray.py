@@ -53,8 +53,7 @@ def test_workers_learn_like_threads(by_threads: object, store_url: str) -> None:
 def test_a_worker_killed_during_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
     from tests.daemon.workers.killing import KillingCluster
 
-    # On Postgres workers also write pairs.
-    cluster = KillingCluster({"work": (10, 40), "write": (1,)})
+    cluster = KillingCluster({"work": (10, 40), "collect": (1,)})
     try:
         assert learned(store_url, shared_chain(cluster)) == by_threads
         assert cluster.killed == 3

@@ -5,7 +5,7 @@ import pytest
 from tests.daemon.learning.stores import QUICK, some_pairs
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.daemon.workers.sharding import extract_texts, plan_shards, plan_shards_by_work
+from hierogram.daemon.workers.sharding import extract_texts, plan_shards
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import ALL_BITS
@@ -31,28 +31,6 @@ def test_shards_have_whole_blocks_and_similar_work(shards: int, pairs: int) -> N
             assert not len(part) or (part[0] % 4 == 0 and np.all(np.diff(part) == 1))
             assert abs(sizes[part].sum() - whole / shards) <= most
     assert all(len(share.rounds) == rounds + 1 for share in shares)
-
-
-@pytest.mark.parametrize("shards", [1, 2, 5, 16])
-@pytest.mark.parametrize("pairs", [1, 37, 960, 1000])
-def test_distributed_blocks_are_whole_and_have_similar_work(shards: int, pairs: int) -> None:
-    blocks = Blocks(4, 24)
-    work = np.random.default_rng(pairs).integers(1, 40, pairs)
-    shares = plan_shards_by_work(work, blocks, shards)
-    assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
-    for number in range(-(-pairs // 96)):
-        parts = [share.pairs[share.rounds[number] : share.rounds[number + 1]] for share in shares]
-        for part in parts:
-            assert np.all(part // 96 == number)
-            assert np.all(np.diff(part) > 0)
-            # Whole blocks; only the very last one may be smaller.
-            held, sizes = np.unique(part // 4, return_counts=True)
-            assert np.all((sizes == 4) | (held == (pairs - 1) // 4))
-        if pairs >= 96 * (number + 1):
-            sums = [int(work[part].sum()) for part in parts]
-            # The difference is at most the block with the most work.
-            assert max(sums) - min(sums) <= 4 * 39
-    assert all(len(share.rounds) == -(-pairs // 96) + 1 for share in shares)
 
 
 def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:

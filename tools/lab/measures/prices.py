@@ -1,6 +1,6 @@
 """Measure the loss of likelihood by blocks: chains of several seeds with several blocks, against sequential ones.
 
-    python -m hierogram.tools.lab.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
+    python -m hierogram.tools.lab.measures.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 
 Each chain is recorded when it is done; recorded chains are not run again.
 """

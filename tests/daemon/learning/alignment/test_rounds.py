@@ -1,0 +1,95 @@
+"""Rounds of alignment: batches of a round do not see each other, and rounds grow with the store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.daemon.conftest import QUICK
+from tests.daemon.learning.alignment.arrivals import put
+
+from hierogram.daemon.learning.alignment import incremental
+from hierogram.daemon.learning.alignment.incremental import (
+    AlignedBatch,
+    AlignmentBatch,
+    IncrementalAligner,
+    align_pending,
+)
+from hierogram.storage.records import PairSize
+from hierogram.storage.store import Store, open_store
+
+PAIRS = 140
+CELLS = 1_500
+"""Size of a batch: about twenty pairs."""
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", CELLS)
+    monkeypatch.setattr(incremental, "_PAIRS_PER_COMMIT", 7)
+
+
+def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    align_one, rounds = incremental.align_batch, list[list[tuple[int, int]]]()
+
+    def noting(store: Store, batch: AlignmentBatch, *given: Any) -> AlignedBatch:
+        rounds[-1].append((store.count_pairs(["unaligned"]), len(batch.ids)))
+        return align_one(store, batch, *given)
+
+    monkeypatch.setattr(incremental, "align_batch", noting)
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, PAIRS)
+        aligner, done, left = IncrementalAligner(store, 1), -1, PAIRS
+        while done:
+            rounds.append([])
+            done = aligner.align_new(max_batches=32)
+            assert {waiting for waiting, _ in rounds[-1]} <= {left}
+            left -= sum(pairs for _, pairs in rounds[-1])
+    assert max(map(len, rounds)) > 1
+
+
+@pytest.mark.parametrize(
+    ("linked", "again", "sizes"),
+    [
+        (0, False, [3]), (3, False, [3]), (5, False, [3]), (6, False, [3, 3]), (9, False, [3, 3, 3]),
+        (99, False, [3, 3, 3, 3, 2]), (14, True, [3, 3]), (6, True, [3]), (3, True, [3]), (20, True, [3, 3, 3]),
+    ],
+)  # fmt: skip
+def test_a_round_is_limited_by_the_number_of_linked_pairs(
+    linked: int, again: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
+    pairs = [PairSize(number, 100, 1) for number in range(1, 15)]
+    batches = incremental._make_batches(pairs, linked, 32, again)
+    assert [len(batch.ids) for batch in batches] == sizes
+    assert [pair_id for batch in batches for pair_id in batch.ids] == list(range(1, sum(sizes) + 1))
+    assert {batch.cells for batch in batches if len(batch.ids) == 3} == {300}
+    assert incremental._make_batches(pairs, linked, 1, again) == batches[:1]
+
+
+def test_a_pair_larger_than_a_batch_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
+    pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
+    assert [batch.ids for batch in incremental._make_batches(pairs, 9, 32, again=False)] == [[1], [2], [3]]
+
+
+def test_progress_reaches_the_number_of_pairs(tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, 100)
+        align_pending(store, 1, report=lambda done, total: heard.append((done, total)))
+    assert heard == sorted(heard)
+    assert heard[-1] == (100, 100)
+    assert len(set(heard)) > 4
+
+
+def test_a_step_of_a_daemon_has_one_batch(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        put(store, 0, PAIRS)
+        aligner = IncrementalAligner(store, 1)
+        sizes = []
+        while number := aligner.align_new():
+            sizes.append(number)
+        assert len(sizes) > 3
+        assert max(sizes) < 40

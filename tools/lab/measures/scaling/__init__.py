@@ -1,1 +1,0 @@
-"""Costs of sampling with several workers."""
