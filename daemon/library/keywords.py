@@ -39,14 +39,14 @@ class ExportKeywords(TypedDict, total=False):
     """Options of `GrammarStore.export` and `publish`, as `ExportOptions`."""
 
     format: str | None
-    """Format: cdec, moses, joshua, thrax, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,
-    shortlist, vmap, priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
+    """Format: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse, shortlist, vmap,
+    priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
 
     features: tuple[str, ...] | None
     """Features to write, separated by commas, if the format has no fixed features: p_target_given_source,
     p_source_given_target, lex_target_given_source, lex_source_given_target, count, source_count, target_count,
     quarter, half, singleton, rare, source_singleton, terminals_only, nonterminals, scope, source_words,
-    target_words, one_word, two_words, minimal, glue (default: all)."""
+    target_words, one_word, two_words, minimal (default: all)."""
 
     compression: str
     """Compression, where auto depends on the suffix (.zst, .gz) and the format: auto, zstd, gzip, none (default:

@@ -1,13 +1,10 @@
 """Stored pairs and trees as immutable objects."""
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.evaluation import parse_links
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation
-from hierogram.daemon.learning.drawing import draw
-from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import UsedRule
@@ -57,13 +54,6 @@ class StoredPair:
 
     def __repr__(self) -> str:
         return f"StoredPair({self.number}: {self.source!r}, {self.target!r}, {self._row.alignment!r})"
-
-    def _repr_html_(self) -> str:
-        text = f"<p>{escape(self.source)}<br>{escape(self.target)}<br>{escape(self._row.alignment)}</p>"
-        try:
-            return text + draw(self.derivation())
-        except (InputError, DerivationError) as error:
-            return f"{text}<p>{escape(str(error))}</p>"
 
 
 def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:

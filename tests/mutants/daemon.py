@@ -214,13 +214,6 @@ DAEMON_FAULTS = (
         (_FORMATS, "-k", "json_lines"),
     ),
     Fault(
-        "Joshua's configuration also negates named values",
-        "daemon/exports/formats/decoders.py",
-        "sign = 1 if feature.logarithmic != named else -1",
-        "sign = 1 if feature.logarithmic else -1",
-        (_FORMATS, "-k", "score_by"),
-    ),
-    Fault(
         "rules that occur only in minimal derivations have no links",
         "daemon/exports/scratch.py",
         "            found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))\n",

@@ -40,8 +40,6 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
         raise UsageError(
             f"--departures: not available for {form}, which lists terms only: use another --format, such as tsv"
         )
-    if form != TBX and "dialect" in given(context, TermOutput):
-        raise UsageError("--dialect requires TBX output: use --format tbx, or a file name that ends in .tbx")
     if form == GLOSSARY:
         options = replace(
             options,
@@ -63,7 +61,7 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
             found = found.as_text(make_pipeline(opened.store.settings()).to_words())
         url = opened.url
     if form != TABLE:
-        _write(written.output, list(format_terms(found, form, written.departures > 0, languages, url, written.dialect)))
+        _write(written.output, list(format_terms(found, form, written.departures > 0, languages, url)))
     elif written.departures:
         rows = [
             (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)

@@ -16,14 +16,9 @@ FORMATS = {
     TABLE: "aligned columns for reading",
     TSV: "tab-separated values",
     CSV: "comma-separated values",
-    TBX: "ISO 30042, TBX-Basic",
+    TBX: "TBX-Basic, ISO 30042:2008",
     JSON: "one object",
     GLOSSARY: "reliable terms and renderings separated by a tab, for `translate --glossary`",
-}
-BASIC_2, BASIC_3 = "basic-2", "basic-3"
-DIALECTS = {
-    BASIC_2: "martif, ISO 30042:2008, which most tools read",
-    BASIC_3: "tbx, ISO 30042:2019",
 }
 
 
@@ -67,6 +62,5 @@ class TermOutput:
     format: Annotated[str | None, Option("Output format", values=FORMATS, shown="from the file suffix, else table")] = (
         None
     )
-    dialect: Annotated[str, Option("Dialect of TBX", values=DIALECTS)] = BASIC_2
     languages: Languages = None
     output: Annotated[Path | None, OUTPUT] = None

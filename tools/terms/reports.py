@@ -1,7 +1,6 @@
 """Term reports and their formats: table, CSV, JSON, glossary and TBX-Basic.
 
-TBX-Basic 2 [ISO 30042:2008] is `martif`, with a `termEntry` per concept and a `tig` per term; TBX-Basic 3
-[ISO 30042:2019] is `tbx`, with `conceptEntry` and `termSec`, and data categories as attributes (DCA).
+TBX-Basic [ISO 30042:2008] is `martif`, with a `termEntry` per concept and a `tig` per term.
 """
 
 import csv
@@ -10,11 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from typing import NamedTuple
 
 from hierogram.daemon.text.texts import TextPipeline
 from hierogram.daemon.xml_text import xml_attribute, xml_text
-from hierogram.tools.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX
+from hierogram.tools.terms.options import CSV, GLOSSARY, JSON, TBX
 from hierogram.tools.translation.fixed_words import TOKENS_LINE
 
 
@@ -109,25 +107,11 @@ GAP = " … "
 """Placeholder for unlinked words between the words of a rendering."""
 
 
-NAMESPACE = "urn:iso:std:iso:30042:ed-2"
 UNKNOWN = ("x-source", "x-target")
 """Private-use language tags [BCP 47] for stores without languages."""
 
-
-class _Dialect(NamedTuple):
-    """Header template with fields `{language}` and `{origin}`, footer, and element names of a TBX dialect."""
-
-    head: str
-    foot: str
-    concept: str
-    language: str
-    term: str
-
-
-_DIALECTS = {
-    BASIC_2: _Dialect(
-        """<?xml version="1.0" encoding="UTF-8"?>
-<martif type="TBX-Basic" xml:lang={language}>
+_TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<martif type="TBX-Basic" xml:lang="en">
   <martifHeader>
     <fileDesc>
       <sourceDesc><p>{origin}</p></sourceDesc>
@@ -138,56 +122,33 @@ _DIALECTS = {
   </martifHeader>
   <text>
     <body>
-""",
-        "    </body>\n  </text>\n</martif>\n",
-        "termEntry",
-        "langSet",
-        "tig",
-    ),
-    BASIC_3: _Dialect(
-        f"""<?xml version="1.0" encoding="UTF-8"?>
-<tbx type="TBX-Basic" style="dca" xml:lang={{language}} xmlns="{NAMESPACE}">
-  <tbxHeader>
-    <fileDesc>
-      <sourceDesc><p>{{origin}}</p></sourceDesc>
-    </fileDesc>
-  </tbxHeader>
-  <text>
-    <body>
-""",
-        "    </body>\n  </text>\n</tbx>\n",
-        "conceptEntry",
-        "langSec",
-        "termSec",
-    ),
-}
+"""
+"""The language is that of the notes."""
+_TBX_FOOT = "    </body>\n  </text>\n</martif>\n"
 
 
-def make_tbx(found: TermReport, languages: tuple[str, ...], store: str, dialect: str = BASIC_2) -> Iterator[str]:
+def make_tbx(found: TermReport, languages: tuple[str, ...], store: str) -> Iterator[str]:
     """Yield a TBX document in pieces."""
     names = languages or found.languages or UNKNOWN
     tags = [name.replace("_", "-") for name in names]
-    origin = f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"
-    form = _DIALECTS[dialect]
-    # The language of the notes.
-    yield form.head.format(language=xml_attribute("en"), origin=xml_text(origin))
+    yield _TBX_HEAD.format(origin=xml_text(f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"))
     for number, term in enumerate(found.terms, 1):
-        yield f'      <{form.concept} id="t{number}">\n'
-        yield _section(form, tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
+        yield f'      <termEntry id="t{number}">\n'
+        yield _tbx_term(tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
         others = "".join(f"; {other.text}: {other.pairs}" for other in term.renderings[1:])
-        yield _section(form, tags[1], term.target, f"in {term.pairs} of these pairs{others}")
-        yield f"      </{form.concept}>\n"
-    yield form.foot
+        yield _tbx_term(tags[1], term.target, f"in {term.pairs} of these pairs{others}")
+        yield "      </termEntry>\n"
+    yield _TBX_FOOT
 
 
-def _section(form: _Dialect, language: str, term: str, note: str) -> str:
+def _tbx_term(language: str, term: str, note: str) -> str:
     return (
-        f"        <{form.language} xml:lang={xml_attribute(language)}>\n"
-        f"          <{form.term}>\n"
+        f"        <langSet xml:lang={xml_attribute(language)}>\n"
+        "          <tig>\n"
         f"            <term>{xml_text(term)}</term>\n"
         f"            <note>{xml_text(note)}</note>\n"
-        f"          </{form.term}>\n"
-        f"        </{form.language}>\n"
+        "          </tig>\n"
+        "        </langSet>\n"
     )
 
 
@@ -201,11 +162,11 @@ DEPARTURE_COLUMNS = (
 
 
 def format_terms(
-    found: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str, dialect: str = BASIC_2
+    found: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str
 ) -> Iterator[str]:
-    """Yield the report in any format except the table, in pieces. `languages` and `dialect` only apply to TBX."""
+    """Yield the report in any format except the table, in pieces. `languages` only apply to TBX."""
     if form == TBX:
-        yield from make_tbx(found, languages, store, dialect)
+        yield from make_tbx(found, languages, store)
     elif form == GLOSSARY:
         yield f"{TOKENS_LINE}\n"
         for term in found.terms:

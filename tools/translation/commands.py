@@ -23,7 +23,7 @@ from hierogram.daemon.cli.common import (
     print_table,
 )
 from hierogram.daemon.cli.flags import Exclude, with_options
-from hierogram.daemon.exceptions import ExportError, InputError, UsageError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, REFERENCE, AsJson, Threads, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError
@@ -63,9 +63,6 @@ class TranslateOutput:
     html: Annotated[bool, Option("FILE is an HTML document.")] = False
     as_json: AsJson = False
     alignments: Annotated[Path | None, Option("Write word links to FILE, one line per sentence.", metavar="FILE")] = (
-        None
-    )
-    svg: Annotated[Path | None, Option("Draw the derivation of each sentence N to FOLDER/N.svg.", metavar="FOLDER")] = (
         None
     )
     threads: Threads = None
@@ -197,11 +194,6 @@ class _Writer:
             self._put = self._stack.enter_context(open_output(Path(wanted.output)))
         if wanted.alignments is not None:
             self._links = self._stack.enter_context(open_output(wanted.alignments))
-        if wanted.svg is not None:
-            try:
-                wanted.svg.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ExportError(f"{wanted.svg}: cannot be created: {error.strerror or error}") from error
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -222,8 +214,6 @@ class _Writer:
             self._put.write("".join(line + "\n" for line in lines).encode())
         if self._links is not None:
             self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
-        if self.wanted.svg is not None and translation.candidates:
-            self._draw(self.wanted.svg / f"{number}.svg", number, translation)
 
     def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
         if self.wanted.as_json:
@@ -240,16 +230,6 @@ class _Writer:
             + f" ||| {candidate.score:.9g}"
             for text, candidate in zip(translation.texts, translation.candidates, strict=False)
         ]
-
-    def _draw(self, path: Path, number: int, translation: "TextTranslation") -> None:
-        from hierogram.daemon.learning.drawing import draw
-
-        try:
-            path.write_text(draw(translation.derivation()), encoding="utf-8")
-        except InputError as error:
-            print_note(f"{self._name}, line {number}: {error}")
-        except OSError as error:
-            raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @with_options

@@ -43,32 +43,23 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
-_CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
+_CANONICAL = {exported: name for name, exported in NAMES.items()}
 _LEAST = 1e-100
 """Value that replaces a probability of 0."""
-DROPPED = "glue"
-"""Feature that is ignored: it is 0 in every exported rule, and the decoder counts glue rules itself."""
 
 
 def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.log(np.maximum(values, _LEAST))
 
 
-_LOGARITHMS: dict[str, Change] = {
-    "cdec": partial(np.multiply, math.log(10.0)),
-    "thrax": np.negative,
-    "joshua": np.negative,
-}
+_LOGARITHMS: dict[str, Change] = {"cdec": partial(np.multiply, math.log(10.0))}
 """Conversion to natural logarithms by format. The default is for formats that store probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
 """Keeps DuckDB from reading a path element such as `language=zh` as a column."""
-_LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
 LAYOUTS = {
-    "cdec": _LINES,
-    "thrax": _LINES,
-    "joshua": _LINES._replace(named=False),
+    "cdec": Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False),
     "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True),
 }
 TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
@@ -82,11 +73,9 @@ _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
 _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
 _LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
 _FIRST_RULES = 1 << 16
-_ESCAPES = {
-    "moses": (("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">")),
-    "joshua": (("-pipe-", "|"), ("-lsb-", "["), ("-rsb-", "]")),
-}
-_ESCAPES["thrax"] = _ESCAPES["joshua"]
+_MOSES_ESCAPES = (
+    ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +169,7 @@ class RuleReader:
             match = numbered.fullmatch(spelled)
             if match:
                 meanings[symbol] = -int(match[2])
-            elif self._format == "moses" and (match := _LINKED.fullmatch(spelled)):
+            elif self._format == MOSES.name and (match := _LINKED.fullmatch(spelled)):
                 meanings[symbol] = -NO_NUMBER_OF_ITS_OWN
             else:
                 word = self._word(spelled)
@@ -192,10 +181,10 @@ class RuleReader:
         return meanings, words
 
     def _word(self, spelled: str) -> str:
-        if self._format in _ESCAPES:
-            for written, meant in _ESCAPES[self._format]:
+        if self._format == MOSES.name:
+            for written, meant in _MOSES_ESCAPES:
                 spelled = spelled.replace(written, meant)
-            return spelled.replace("&amp;", "&") if self._format == "moses" else spelled
+            return spelled
         return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
@@ -226,7 +215,7 @@ class RuleReader:
         logarithm = _LOGARITHMS.get(self._format, _log)
         # Features of exports come first in their order, then other features by name.
         order = sorted(
-            (k for k in np.flatnonzero(used).tolist() if canonical[k] != DROPPED),
+            np.flatnonzero(used).tolist(),
             key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
         )
         columns = np.empty((len(dense), len(order)))

@@ -1,12 +1,8 @@
-"""Grammars of decoders: cdec, Moses, Joshua and Thrax, a rule a line, and the decoders' configurations.
+"""Grammars of decoders: cdec and Moses, a rule a line, and the decoders' configurations.
 
 `cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. A word in brackets is a
 nonterminal to cdec, whatever the word, and a word `|||` ends a field: both stand after a backslash, as in the store's
 own notation. What is no logarithm is left out where it is 0, as absent features are 0.
-
-`joshua`: `[X] ||| source ||| target ||| features`, natural logarithms with the sign turned, the bare values in their
-order, and a glue grammar; `thrax`: the same with name=value. Brackets and bars in words are written as Joshua's own
-preprocessing writes them.
 
 `moses`: the hierarchical rule table, sorted as Moses' tools want it, and a glue grammar. The first four scores are
 p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values that are no probabilities and no
@@ -15,7 +11,6 @@ counts are written as powers of e. The field of counts has those of the target s
 """
 
 import math
-from functools import partial
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import (
@@ -64,15 +59,11 @@ NAMES = {
     "two_words": "IsTwoWords",
     "minimal": "IsMinimal",
 }
-"""Feature names in cdec and Thrax files."""
+"""Feature names in cdec files."""
 
 _LN_10 = math.log(10)
 _UNKNOWN_VALUE = -100
-"""Score that Joshua and Moses give a word without a rule."""
-
-
-def _escaped(bar: str, left: str, right: str) -> str:
-    return f"replace(replace(replace({word('x')}, '|', '{bar}'), '[', '{left}'), ']', '{right}')"
+"""Score that Moses gives a word without a rule."""
 
 
 _MISTAKABLE = "(x = '|||' OR (starts_with(x, '[') AND ends_with(x, ']')))"
@@ -121,10 +112,9 @@ def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) ->
     return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
 
 
-def read_named(line: str, _: FeatureSet, base: float = 10.0) -> ReadRule:
-    """Read a line with named features, whose count is a logarithm to `base`."""
+def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
     fields, count = line.split(" ||| "), f"{NAMES['count']}="
-    found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+    found = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
     return ReadRule(fields[1], fields[2], next(found, None))
 
 
@@ -135,98 +125,9 @@ CDEC = Format(
     compression=Compression.GZIP,
     features=tuple(NAMES),
     line=_cdec_line,
-    read=read_named,
+    read=_read_cdec,
     alignments=True,
     configure=_configure_cdec,
-)
-
-
-_JOSHUA_FEATURES = (*NAMES, "glue")
-_JOSHUA_NAMES = NAMES | {"glue": "IsGlue"}
-
-
-def _joshua_side(side: str) -> str:
-    escaped = mapped(side, _escaped("-pipe-", "-lsb-", "-rsb-"), "x")
-    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {side} ELSE {escaped} END"
-
-
-def _joshua_line(features: FeatureSet, named: bool) -> str:
-    values = " || ' ".join(
-        (f"{_JOSHUA_NAMES[feature.name]}=" if named else "")
-        + "' || "
-        + (plain(f"-ln({feature.name})") if feature.logarithmic else f"CAST({feature.name} AS VARCHAR)")
-        for feature in features
-    )
-    sides = f"{_joshua_side('source')} || ' ||| ' || {_joshua_side('target')}"
-    return f"'[X] ||| ' || {sides} || ' ||| {values}"
-
-
-def _joshua_glue(none: str, used: str) -> list[str]:
-    return [
-        f"[GOAL] ||| <s> ||| <s> ||| {none}",
-        f"[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| {used}",
-        f"[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| {none}",
-    ]
-
-
-def _configure_joshua(
-    grammar: str | None, glue: str | None, features: FeatureSet, named: bool
-) -> list[ConfigurationFile]:
-    weights = {}
-    for place, feature in enumerate(features):
-        # Joshua changes the sign of unnamed values only.
-        sign = 1 if feature.logarithmic != named else -1
-        weights[_JOSHUA_NAMES[feature.name] if named else f"pt_{place}"] = sign * DEFAULT_WEIGHTS.get(feature.name, 0.0)
-    # Joshua takes language-model logarithms to base 10, and counts a word as -1 / ln 10.
-    weights |= {
-        "lm_0": DEFAULT_WEIGHTS[LM] * _LN_10,
-        "WordPenalty": -DEFAULT_WEIGHTS[WORDS] * _LN_10,
-        "OOVPenalty": DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE,
-        # The value of a glue rule is -1, and Joshua changes its sign.
-        **({} if named else {"glue_0": DEFAULT_WEIGHTS[GLUE]}),
-    }
-    lines = [
-        f"tm = thrax -owner pt -maxspan {SPAN} -path {grammar}",
-        f"tm = thrax -owner glue -maxspan -1 -path {glue}",
-        "mark_oovs = false",
-        "default_non_terminal = X",
-        "goalSymbol = GOAL",
-        f"pop-limit = {POPS}",
-        "feature-function = WordPenalty",
-        "feature-function = OOVPenalty",
-        *(f"{name} {value:.6g}" for name, value in weights.items()),
-    ]
-    return [(".config", lines)]
-
-
-def _read_dense(line: str, features: FeatureSet) -> ReadRule:
-    fields = line.split(" ||| ")
-    values = dict(zip((feature.name for feature in features), fields[3].split(" "), strict=True))
-    return ReadRule(fields[1], fields[2], math.exp(-float(values["count"])) if "count" in values else None)
-
-
-JOSHUA = Format(
-    name="joshua",
-    meaning="Joshua grammar with dense -ln features, and its glue grammar",
-    suffix=".joshua",
-    compression=Compression.GZIP,
-    features=_JOSHUA_FEATURES,
-    line=partial(_joshua_line, named=False),
-    read=_read_dense,
-    # The feature of the glue grammar is separate from those of the main grammar.
-    glue=_joshua_glue("0", "-1"),
-    configure=partial(_configure_joshua, named=False),
-)
-THRAX = Format(
-    name="thrax",
-    meaning="like joshua, with named features",
-    suffix=".thrax",
-    compression=Compression.GZIP,
-    features=_JOSHUA_FEATURES,
-    line=partial(_joshua_line, named=True),
-    read=partial(read_named, base=1 / math.e),
-    glue=_joshua_glue("IsGlue=0", "IsGlue=1"),
-    configure=partial(_configure_joshua, named=True),
 )
 
 
@@ -239,7 +140,8 @@ MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_gi
 
 def _moses_side(side: str) -> str:
     gaps = "regexp_replace({}, '\\[X,[0-9]+\\]', '[X][X]', 'g')"
-    slow = mapped(side, _escaped("&#124;", "&#91;", "&#93;"), gaps.format("x"))
+    escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
+    slow = mapped(side, escaped, gaps.format("x"))
     quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE {gaps.format(side)} END"
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
 
@@ -288,7 +190,7 @@ MOSES = Format(
     meaning="Moses rule table in the order of LC_ALL=C sort, and its glue grammar",
     suffix=".moses",
     compression=Compression.GZIP,
-    features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in (*MOSES_SCORES, "glue"))),
+    features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in MOSES_SCORES)),
     line=_moses_line,
     read=_read_moses,
     order="line",

@@ -79,7 +79,6 @@ FEATURES = (
         "CASE WHEN minimal_uses > 0 THEN 1 ELSE 0 END",
         shape=("minimal_uses",),
     ),
-    Feature("glue", "1 for glue rules, which are in a separate file; 0 here", "0"),
 )
 
 SPAN, POPS = 20, 1000

@@ -1,7 +1,7 @@
 """Registry of formats by name. A new format is a module in this folder and an entry in `FORMATS`."""
 
 from hierogram.daemon.compressing import split_suffix
-from hierogram.daemon.exports.formats.decoders import CDEC, JOSHUA, MOSES, THRAX
+from hierogram.daemon.exports.formats.decoders import CDEC, MOSES
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.pipeline import BICLEANER, BICLEANER_REVERSE, PRIORS, SHORTLIST, TTABLE, VMAP
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
@@ -9,7 +9,7 @@ from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
 from hierogram.samplers.grammar.kinds import Notation
 
 FORMATS: dict[str, Format] = {
-    format.name: format for format in (CDEC, MOSES, JOSHUA, THRAX, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)
+    format.name: format for format in (CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)
 }
 """Formats of grammars. The default of a kind of grammar is the first one that can write it."""
 

@@ -9,7 +9,7 @@ from hierogram.daemon.exports.formats.format import FEATURES, FeatureSet, Format
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
 _TEXTS = ("source", "target", "alignment")
-_FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue")
+_FEATURES = tuple(feature.name for feature in FEATURES)
 
 
 def columns(features: FeatureSet) -> list[str]:

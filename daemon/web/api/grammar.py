@@ -1,14 +1,13 @@
 """Routes for rules, pairs and derivations, and for the withdrawal of a pair."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.shared_options import RuleQuery
 from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
@@ -18,8 +17,6 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
 from hierogram.storage.records import PairRecord
-
-SVG = "image/svg+xml"
 
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
@@ -34,9 +31,8 @@ Limit = Annotated[int, Query(le=1_000, **_OF_RULES["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
-_DRAWN: dict[int | str, dict[str, object]] = {
+_DERIVED: dict[int | str, dict[str, object]] = {
     **_MISSING,
-    200: {"content": {SVG: {}}},
     409: {"description": "The pair has no derivation yet."},
 }
 
@@ -131,23 +127,10 @@ def grammar_routes(context: WebContext) -> APIRouter:
         own = view.pair(found.source, found.target, found.alignment)
         return replace(found, source=own.source, target=own.target, alignment=own.alignment)
 
-    @router.get("/pairs/{pair_id}/derivation", response_model=DerivationAnswer, responses=_DRAWN)
-    def derivation(pair_id: PairId, accept: Annotated[str, Header()] = "") -> Response:
-        """Return a pair's current derivation as JSON, or as an image if the client accepts image/svg+xml."""
-        if SVG in accept and "application/json" not in accept:
-            return picture(pair_id)
-        return JSONResponse(asdict(_derivation(service, pair_id)), headers={"Vary": "Accept"})
-
-    @router.get("/pairs/{pair_id}/derivation.svg", response_class=Response, responses=_DRAWN)
-    def picture(pair_id: PairId) -> Response:
-        """Return a pair's current derivation as an image: source tree above target tree, with shared node numbers."""
-        from hierogram.daemon.learning.drawing import draw
-
-        try:
-            current_sample = draw(_derivation(service, pair_id).rules)
-        except InputError as error:
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"pair {pair_id}: {error}") from error
-        return Response(current_sample, media_type=SVG, headers={"Vary": "Accept"})
+    @router.get("/pairs/{pair_id}/derivation", responses=_DERIVED)
+    def derivation(pair_id: PairId) -> DerivationAnswer:
+        """Return a pair's current derivation."""
+        return _derivation(service, pair_id)
 
     @router.delete(
         "/pairs/{pair_id}",

@@ -59,7 +59,6 @@ def expected(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10
             "singleton": float(given.uses <= samples),
             "source_singleton": float(OF_SOURCE[given.source] <= samples),
             "terminals_only": float(not gaps),
-            "glue": 0.0,
             "source_count": OF_SOURCE[given.source] / samples,
             "target_count": OF_TARGET[given.target] / samples,
         },

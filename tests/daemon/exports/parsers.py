@@ -67,7 +67,6 @@ CDEC_NAMES = {
     "IsSingletonFE": "singleton",
     "IsSingletonF": "source_singleton",
     "IsTerminalsOnly": "terminals_only",
-    "IsGlue": "glue",
     "CountF": "source_count",
     "CountE": "target_count",
     "IsQuarter": "quarter",
@@ -96,38 +95,10 @@ def cdec(line: str) -> Parsed:
         values[CDEC_NAMES[name]] = 10 ** float(value) if is_logarithm(CDEC_NAMES[name]) else float(value)
         assert values[CDEC_NAMES[name]] != 0
     for name in CDEC_NAMES.values():
-        if not is_logarithm(name) and name != "glue":
+        if not is_logarithm(name):
             values.setdefault(name, 0)
     assert left == "[X]"
     return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values)
-
-
-def thrax(line: str) -> Parsed:
-    left, source, target, features = line.split(" ||| ")
-    values = {}
-    for feature in features.split(" "):
-        name, value = feature.split("=")
-        values[CDEC_NAMES[name]] = math.exp(-float(value)) if is_logarithm(CDEC_NAMES[name]) else float(value)
-    assert left == "[X]"
-    return Parsed(of_joshua(source), of_joshua(target), (), values)
-
-
-def joshua(line: str, names: list[str]) -> Parsed:
-    left, source, target, features = line.split(" ||| ")
-    values = {
-        name: math.exp(-float(value)) if is_logarithm(name) else float(value)
-        for name, value in zip(names, features.split(" "), strict=True)
-    }
-    assert left == "[X]"
-    return Parsed(of_joshua(source), of_joshua(target), (), values)
-
-
-def of_joshua(side: str) -> tuple[str | int, ...]:
-    signs = {"-lsb-": "[", "-rsb-": "]", "-pipe-": "|"}
-    return tuple(
-        re.sub("-lsb-|-rsb-|-pipe-", lambda match: signs[match.group()], symbol) if isinstance(symbol, str) else symbol
-        for symbol in bracketed(side, escape="\n")
-    )
 
 
 def moses(line: str, names: list[str]) -> Parsed:

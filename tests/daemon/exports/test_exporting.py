@@ -306,14 +306,14 @@ def test_a_missing_folder_is_reported(learned: Store, tmp_path: Path) -> None:
 @pytest.mark.database("sqlite")
 def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
-    first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua"))
+    first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="moses"))
     assert (folder / "latest").resolve() == first.folder
-    files = {"grammar.joshua.gz", "grammar.joshua.config", "glue.joshua.gz", "manifest.json"}
+    files = {"grammar.moses.gz", "grammar.moses.ini", "glue.moses.gz", "manifest.json"}
     assert {file.name for file in first.folder.iterdir()} == files
-    configured = (first.folder / "grammar.joshua.config").read_text()
-    assert "-path grammar.joshua.gz\n" in configured
-    assert "-path glue.joshua.gz\n" in configured
-    more = [publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua")) for _ in range(3)]
+    configured = (first.folder / "grammar.moses.ini").read_text()
+    assert " path=grammar.moses.gz " in configured
+    assert " path=glue.moses.gz " in configured
+    more = [publish(learned, Versions(folder, "news", 2), ExportOptions(format="moses")) for _ in range(3)]
     assert len({made.folder for made in more}) == 3
     assert (folder / "latest").resolve() == more[-1].folder
     assert more[-1].pruned == [more[0].folder]

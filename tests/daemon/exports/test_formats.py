@@ -4,7 +4,6 @@ import csv
 import json
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -56,7 +55,7 @@ def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = T
 
 
 def test_every_format_has_its_test() -> None:
-    assert set(FORMATS) == {"cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet", "fragments", "pcfg"}
+    assert set(FORMATS) == {"cdec", "moses", "jsonl", "tsv", "parquet", "fragments", "pcfg"}
 
 
 @pytest.mark.parametrize("samples", [1, 8])
@@ -67,30 +66,6 @@ def test_cdec(tmp_path: Path, samples: int) -> None:
     assert {name for rule in found for name in rule.values} == set(FORMATS["cdec"].features)
     assert written[0] == len(ODD)
     assert not (tmp_path / "g.glue").exists()
-
-
-def test_thrax(tmp_path: Path) -> None:
-    path, _, _ = write(tmp_path, ODD, ExportOptions(format="thrax", max_scope=None))
-    found = [parsers.thrax(line) for line in parsers.lines(path)]
-    check(found, links=False)
-    assert set(found[0].values) == set(FORMATS["thrax"].features)
-    assert parsers.lines(tmp_path / "g.glue")[1] == "[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| IsGlue=1"
-
-
-def test_joshua(tmp_path: Path) -> None:
-    names = list(FORMATS["joshua"].features)
-    path, _, _ = write(tmp_path, ODD, ExportOptions(format="joshua", max_scope=None))
-    check([parsers.joshua(line, names) for line in parsers.lines(path)], links=False)
-    chosen = ["p_target_given_source", "count"]
-    options = ExportOptions(format="joshua", max_scope=None, features=("count", "p_target_given_source"))
-    path, written, _ = write(tmp_path, ODD, options, name="chosen")
-    check([parsers.joshua(line, chosen) for line in parsers.lines(path)], links=False)
-    assert [file.name for file in written[1]] == ["chosen", "chosen.glue", "chosen.config"]
-    assert parsers.lines(tmp_path / "g.glue") == [
-        "[GOAL] ||| <s> ||| <s> ||| 0",
-        "[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| -1",
-        "[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| 0",
-    ]
 
 
 def test_moses(tmp_path: Path) -> None:
@@ -135,36 +110,6 @@ def as_cdec(folder: Path) -> Decoder:
     return Decoder(rule, weights["Glue"], word, weights["PassThrough"], weights["LanguageModel"] / math.log(10))
 
 
-def of_joshua(folder: Path) -> dict[str, float]:
-    lines = (folder / "g.config").read_text().splitlines()
-    settings = [tuple(line.split(" = ", 1)) for line in lines if " = " in line]
-    for wanted in (
-        ("tm", "thrax -owner pt -maxspan 20 -path g"),
-        ("tm", "thrax -owner glue -maxspan -1 -path g.glue"),
-        ("feature-function", "WordPenalty"),
-        ("feature-function", "OOVPenalty"),
-        ("goalSymbol", "GOAL"),
-        ("default_non_terminal", "X"),
-    ):
-        assert wanted in settings
-    return {name: float(value) for name, value in (line.split(" ") for line in lines if " = " not in line)}
-
-
-def as_joshua(folder: Path, named: bool = False) -> Decoder:
-    weights = of_joshua(folder)
-
-    def score(line: str, owner: str) -> float:
-        values = line.split(" ||| ")[3].split(" ")
-        if named:
-            return sum(weights[name] * float(value) for name, value in (one.split("=") for one in values))
-        # Unnamed values are negated when they are read.
-        return sum(weights[f"{owner}_{place}"] * -float(value) for place, value in enumerate(values))
-
-    glue = score(parsers.lines(folder / "g.glue")[1], "glue")
-    word, lm = -weights["WordPenalty"] / math.log(10), weights["lm_0"] / math.log(10)
-    return Decoder(lambda line: score(line, "pt"), glue, word, -100 * weights["OOVPenalty"], lm)
-
-
 def as_moses(folder: Path) -> Decoder:
     sections: dict[str, list[str]] = {}
     for line in (folder / "g.ini").read_text().splitlines():
@@ -193,7 +138,7 @@ def as_moses(folder: Path) -> Decoder:
     return Decoder(lambda line: score(line, "TranslationModel0"), glue, word, unknown, weights["LM0"][0])
 
 
-READERS = {"cdec": as_cdec, "joshua": as_joshua, "thrax": partial(as_joshua, named=True), "moses": as_moses}
+READERS = {"cdec": as_cdec, "moses": as_moses}
 
 
 @pytest.mark.parametrize("format", READERS)
@@ -270,7 +215,7 @@ def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("format", ["cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet"])
+@pytest.mark.parametrize("format", ["cdec", "moses", "jsonl", "tsv", "parquet"])
 def test_an_empty_grammar_is_written(tmp_path: Path, format: str) -> None:
     path, written, counts = write(tmp_path, ODD, ExportOptions(format=format, min_count=1e6))
     assert written[0] == 0

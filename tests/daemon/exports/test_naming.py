@@ -24,7 +24,6 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
     [
         (None, ExportOptions(), ("cdec", GZIP, ".cdec.gz")),
         (None, ExportOptions(format="moses"), ("moses", GZIP, ".moses.gz")),
-        (None, ExportOptions(format="joshua"), ("joshua", GZIP, ".joshua.gz")),
         (None, ExportOptions(format="jsonl"), ("jsonl", ZSTD, ".jsonl.zst")),
         (None, ExportOptions(format="parquet"), ("parquet", NONE, ".parquet")),
         (None, ExportOptions(format="moses", compression="none"), ("moses", NONE, ".moses")),
@@ -54,8 +53,6 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.tsv.zst", ExportOptions(compression="none"), "the suffix means zstd, but --compression is none"),
         ("g.zst", ExportOptions(), "g.zst: readers of cdec do not support zstd: use gzip"),
         ("g.cdec.zst", ExportOptions(), "g.cdec.zst: readers of cdec do not support zstd"),
-        ("g.zst", ExportOptions(format="joshua"), "readers of joshua do not support zstd"),
-        ("g.thrax.zst", ExportOptions(), "readers of thrax do not support zstd"),
         ("g.moses.zst", ExportOptions(), "readers of moses do not support zstd"),
         ("g.s2t.zst", ExportOptions(), "readers of shortlist do not support zstd"),
         ("g.vmap.zst", ExportOptions(), "readers of vmap do not support zstd"),
@@ -73,11 +70,11 @@ def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
 
 
 def test_decoders_can_read_their_formats() -> None:
-    """Moses, cdec and Joshua read gzip, and no other compression."""
-    assert {FORMATS[name].compression for name in ("cdec", "moses", "joshua", "thrax")} == {GZIP}
+    """Moses and cdec read gzip, and no other compression."""
+    assert {FORMATS[name].compression for name in ("cdec", "moses")} == {GZIP}
 
 
-@pytest.mark.parametrize("format", ["cdec", "joshua", "thrax", "moses", "bicleaner", "ttable"])
+@pytest.mark.parametrize("format", ["cdec", "moses", "bicleaner", "ttable"])
 def test_compression_that_the_reader_does_not_support_is_refused(format: str) -> None:
     with pytest.raises(OptionError, match=f"readers of {format} do not support zstd"):
         ExportOptions(format=format, compression="zstd")

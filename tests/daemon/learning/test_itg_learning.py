@@ -146,7 +146,7 @@ def test_phrases_are_learned_verified_exported_and_used_for_translation(
     lines = [line.split(" ||| ") for line in (tmp_path / "table.moses").read_text().splitlines()]
     assert ["s' il te plaît [X]", "please [X]"] in [line[:2] for line in lines]
     assert all(side.strip() != "[X]" for line in lines for side in line[:2])
-    for name in ("g.cdec", "g.tsv", "g.joshua"):
+    for name in ("g.cdec", "g.tsv"):
         ran = hierogram(*at, "export", "-o", name)
         assert ran.code == 0, ran.err
     (tmp_path / "new.fr").write_text("une pomme de terre\nviens s' il te plaît\n")

@@ -50,7 +50,7 @@ found = hg.evidence(store, "elle ne vient pas à la maison")
 store.export("grammar.cdec.gz")
 store.export("rules.gz", format="moses", max_scope=2, hiero=True)
 store.export("grammar.jsonl.zst", format="jsonl", min_count=0.5, per_source=20)
-store.publish("grammars", "news", format="joshua", keep=7)
+store.publish("grammars", "news", format="moses", keep=7)
 """),
     "itg": ("", """
 itg = hg.open("itg.db", create=True, grammar="itg")

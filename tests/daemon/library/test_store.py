@@ -416,7 +416,6 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
     uses = [rule.expected_uses for rule in pair.expected_rules()]
     assert uses == sorted(uses, reverse=True)
     assert uses[-1] > 0
-    assert "<svg" in pair._repr_html_()
     rule = pair.derivation()[0]
     assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
     with pytest.raises(InputError, match="pair 99 not found"):
@@ -481,11 +480,6 @@ def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     assert new.withdraw(pandas.Series([4])).pairs == 1
     with pytest.raises(InputError, match="pair 99 not found"):
         list(hg.kept_scores(new, 99))
-
-
-def test_a_pair_without_a_derivation(new: hg.GrammarStore) -> None:
-    new.add(PAIRS)
-    assert "is waiting for sampling" in new.pair(1)._repr_html_()
 
 
 def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:

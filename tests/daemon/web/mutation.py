@@ -96,7 +96,7 @@ REQUESTS = (
     b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     b"GET /v1/rules?source=a&limit=3&cursor=abc HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
     b"GET /v1/rules?containing=maison&containing=the HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n",
-    b"GET /v1/pairs/1/derivation HTTP/1.1\r\nHost: localhost\r\nAccept: image/svg+xml\r\nConnection: close\r\n\r\n",
+    b"GET /v1/pairs/1/derivation HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
     b"DELETE /v1/pairs/77777 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     b"POST /v1/pairs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jsonl\r\nTransfer-Encoding: chunked\r\n"
     b'Connection: close\r\n\r\n12\r\n{"source": "a", "t\r\n16\r\narget":"b","alignment"\r\n8\r\n:"0-0"}\n\r\n0\r\n\r\n',

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event, Semaphore
 
 import pytest
-from defusedxml import ElementTree
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
@@ -125,7 +124,6 @@ ROUTES = [
     ("DELETE", "/v1/pairs/1"),
     ("GET", "/v1/pairs/1/derivation"),
     ("GET", "/v1/pairs/1/score"),
-    ("GET", "/v1/pairs/1/derivation.svg"),
     ("GET", "/v1/pairs/1/links"),
     ("PUT", "/v1/pairs/1/links"),
     ("DELETE", "/v1/pairs/1/links"),
@@ -212,7 +210,7 @@ def test_a_pair(reading_client: TestClient) -> None:
     assert derivation["rules"][0]["source_span"] == [0, 3]
 
 
-@pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation", "/v1/pairs/77/derivation.svg"])
+@pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation"])
 def test_a_missing_pair(empty_client: TestClient, path: str) -> None:
     answer = empty_client.get(path)
     assert (answer.status_code, answer.json()["detail"]) == (
@@ -226,34 +224,11 @@ def test_an_invalid_pair_id(empty_client: TestClient, number: str) -> None:
     assert empty_client.get(f"/v1/pairs/{number}").status_code == 422
 
 
-def test_a_picture_shows_every_word_on_both_sides(reading_client: TestClient) -> None:
-    response = reading_client.get("/v1/pairs/4/derivation", headers={"Accept": "image/svg+xml"})
-    named = reading_client.get("/v1/pairs/4/derivation.svg")
-    assert response.text == named.text
-    assert response.headers["content-type"] == named.headers["content-type"] == "image/svg+xml"
-    tree = ElementTree.fromstring(response.text)
-    texts = [element.text or "" for element in tree.iter("{http://www.w3.org/2000/svg}text")]
-    source, target, _ = LINES[3].split(" ||| ")
-    drawn = Counter(word for text in texts for word in text.split())
-    assert not Counter((source + " " + target).split()) - drawn
-    rules = reading_client.get("/v1/pairs/4/derivation").json()["rules"]
-    assert all(drawn[f"X{number}"] == 2 for number in range(1, len(rules) + 1))
-
-
-def test_a_picture_of_words_that_xml_cannot_hold(client: TestClient, service: FakeService) -> None:
+def test_a_pair_without_a_derivation(client: TestClient, service: FakeService) -> None:
     from tests.storage.building import ingest, pair
 
-    from hierogram.daemon.learning.learning import learn
-
-    ingest(service.store, [pair("<b>&amp;\x01 世界", "\uffff ]]>", "0-1 1-0")])
+    ingest(service.store, [pair("le chat", "the cat", "0-0 1-1")])
     assert client.get("/v1/pairs/1/derivation").status_code == 409
-    assert client.get("/v1/pairs/1/derivation.svg").status_code == 409
-    learn(service.store, sweeps=0)
-    drawn = client.get("/v1/pairs/1/derivation.svg")
-    assert drawn.status_code == 200
-    texts = "".join(ElementTree.fromstring(drawn.text).itertext())
-    assert all(word in texts for word in ("<b>&amp;", "世界", "\ufffd", "]]>"))
-    assert "\x01" not in texts
 
 
 def test_withdrawing_a_pair(learned: Store, connect: Connect) -> None:
@@ -461,7 +436,6 @@ def test_the_openapi_document_names_every_route(empty_client: TestClient) -> Non
         ("/v1/pairs/{pair_id}", "delete"),
         ("/v1/pairs/{pair_id}/derivation", "get"),
         ("/v1/pairs/{pair_id}/score", "get"),
-        ("/v1/pairs/{pair_id}/derivation.svg", "get"),
     }
 
 

@@ -17,10 +17,8 @@ from translate.storage.tbx import tbxfile
 
 import hierogram as hg
 from hierogram.daemon.text.dictionaries import concepts
-from hierogram.tools.terms.options import BASIC_3
 from hierogram.tools.terms.reports import (
     DEPARTURE_COLUMNS,
-    NAMESPACE,
     TERM_COLUMNS,
     Rendering,
     Term,
@@ -38,24 +36,11 @@ EXPECTED = {("ne vient pas", "not come"), ("la maison", "the house")}
 
 
 def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
-    """Return terms by language, and notes, of each concept of a TBX-Basic 3 document in DCA style."""
-    root = fromstring(text)
-    tag = "{" + NAMESPACE + "}"
-    assert (root.tag, root.attrib["type"], root.attrib["style"]) == (f"{tag}tbx", "TBX-Basic", "dca")
-    assert [child.tag.removeprefix(tag) for child in root] == ["tbxHeader", "text"]
-    assert root.find(f"{tag}tbxHeader/{tag}fileDesc/{tag}sourceDesc/{tag}p").text
+    """Return terms by language, and notes, of each concept of a TBX-Basic 2 document."""
     found = []
-    for concept in root.find(f"{tag}text/{tag}body"):
-        assert concept.tag == f"{tag}conceptEntry"
-        terms, notes = {}, []
-        for section in concept:
-            [term_section] = section
-            assert (section.tag, term_section.tag) == (f"{tag}langSec", f"{tag}termSec")
-            assert [child.tag.removeprefix(tag) for child in term_section] == ["term", "note"]
-            terms[section.attrib[f"{XML}lang"]] = term_section[0].text
-            notes.append(term_section[1].text)
-        found.append((terms, notes))
-    assert len({concept.attrib["id"] for concept in root.iter(f"{tag}conceptEntry")}) == len(found)
+    for concept in fromstring(text).iter("termEntry"):
+        terms = {section.attrib[f"{XML}lang"]: section.find("tig/term").text for section in concept}
+        found.append((terms, [section.find("tig/note").text for section in concept]))
     return found
 
 
@@ -123,9 +108,7 @@ def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -
         own = [{term.language: term.term for term in concept} for concept in concepts(iter([file.read()]), "found.tbx")]
     assert {(terms["fr"], terms["en"]) for terms in own} == reported
     assert_basic_2("found.tbx")
-    assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en", "--dialect", "basic-3").code == 0
-    assert {(terms["fr"], terms["en"]) for terms, _ in read_tbx(Path("found.tbx").read_text())} == reported
-    unnamed = read_tbx(hierogram(*command, "--format", "tbx", "--dialect", "basic-3").out)
+    unnamed = read_tbx(hierogram(*command, "--format", "tbx").out)
     assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == reported
 
 
@@ -150,8 +133,6 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
     [
         (("--departures", "2", "--format", "tbx"), 2, "not available for tbx"),
         (("--departures", "2", "-o", "terms.glossary"), 2, "not available for glossary"),
-        (("--dialect", "basic-3"), 2, "--dialect requires TBX"),
-        (("--dialect", "basic-4", "-o", "terms.tbx"), 2, "basic-2"),
         (("-o", "terms.xls"), 2, "use .tsv, .csv, .tbx, .json, .glossary"),
         (("--min-words", "4", "--max-words", "3"), 2, "--min-words: must be <= --max-words 3, got 4"),
         (("--languages", "french"), 2, "expected two languages"),
@@ -202,7 +183,7 @@ def test_tbx_escapes_special_characters(tmp_path: Path) -> None:
     (tmp_path / "a.tbx").write_text("".join(make_tbx(found, (), "sqlite:///a&b.db")))
     assert read_by_toolkit(str(tmp_path / "a.tbx")) == {("a<b & ", 'c"d')}
     assert_basic_2(str(tmp_path / "a.tbx"))
-    [(terms, notes)] = read_tbx("".join(make_tbx(found, (), "sqlite:///a&b.db", BASIC_3)))
+    [(terms, notes)] = read_tbx((tmp_path / "a.tbx").read_text())
     assert terms == {"pt-BR": "a<b & ", "en": 'c"d'}
     assert notes == ["in 3 pairs, from 2026-01-02 to 2026-01-03", "in 2 of these pairs; ]]>: 1"]
 
