@@ -17,6 +17,7 @@ from hierogram.daemon.exports.formats.registry import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
+from hierogram.storage.records.uncertainty import group_variance_sql
 
 Exported = tuple[Path, dict[str, Any]]
 """A file of rules, and its manifest."""
@@ -121,7 +122,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         raise ExportError(
             f"{before} has format {formats[0]}, {after} has format {formats[1]}: exports must have the same format"
         )
-    errors = a[1].get("variance_a_use"), b[1].get("variance_a_use")
+    variances = a[1].get("variance_a_use"), b[1].get("variance_a_use")
     with (
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
         working_folder(Path(folder), "diff") as work,
@@ -133,7 +134,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             CREATE TABLE pairs AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
                    a.count AS before, b.count AS after,
-                   {_is_significant(*errors)} AS significant,
+                   {_is_significant(*variances)} AS significant,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
@@ -142,7 +143,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
         )
         significant, most_significant = None, []
-        if None not in errors:
+        if None not in variances:
             moved = "significant AND kind <> 'same'"
             [significant] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
             most_significant = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
@@ -159,15 +160,18 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         )
 
 
-def _is_significant(before_error: float | None, after_error: float | None) -> str:
-    """Return the SQL condition that a rule's count moved by more than chance; false if an error is unknown."""
-    if before_error is None or after_error is None:
+def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
+    """Return the SQL condition that a rule's count moved by more than chance; false if a variance is unknown."""
+    if variance_before is None or variance_after is None:
         return "false"
     # Smaller uses may have been rounded to 0, so a missing rule may have had them.
     least = STEP / ONE_USE
     before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
-    variance = f"{float(before_error)!r} * {before} + {float(after_error)!r} * {after}"
-    return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"
+    squared_errors = " + ".join(
+        f"{variance!r} * {uses} + {group_variance_sql(uses)}"
+        for variance, uses in ((float(variance_before), before), (float(variance_after), after))
+    )
+    return f"(abs({after} - {before}) > {_ERRORS} * sqrt({squared_errors}))"
 
 
 def _merged_rules_query(table: str) -> str:

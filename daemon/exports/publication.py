@@ -55,7 +55,7 @@ class Manifest:
 
     `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
     the store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the
-    number of rules before and after each filter. The variance of a count is about `variance_a_use` times the count.
+    number of rules before and after each filter. `variance_a_use` is the mean variance of a use, see `uncertainty`.
     `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event_id` the
     last event at `position`, `filter_for_sha256` the digest of the test set.
     """

@@ -13,6 +13,7 @@ from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records import RuleRow
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.uncertainty import standard_errors
 
 if TYPE_CHECKING:
     import pandas
@@ -203,7 +204,7 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
         "nonterminals": rules.nonterminals[order],
         "hiero": rules.hiero[order],
         "expected_uses": uses,
-        "expected_uses_error": np.sqrt(rules.expected_uses_variances[order]),
+        "expected_uses_error": standard_errors(uses, rules.expected_uses_variances[order]),
         "count": rules.counts[order],
         "p_target_given_source": uses / _totals(hashes["source"], uses),
         "p_source_given_target": uses / _totals(hashes["target"], uses),
@@ -250,7 +251,8 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
             batches.append({
                 "id": ids, "source": source, "target": target, "length": length, "scope": scope,
                 "nonterminals": nonterminals, "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
-                "expected_uses_error": np.sqrt(variances / ONE_SQUARE), "count": counts,
+                "expected_uses_error": standard_errors(expected / ONE_USE, variances / ONE_SQUARE),
+                "count": counts,
             })  # fmt: skip
     if not batches:
         return RuleTable([])

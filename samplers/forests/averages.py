@@ -37,8 +37,8 @@ uses before (`missed`); start and size of its fragment in the pair's bytes; root
 the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
 1); `draw`, the random number below `DRAWS` that decides which way its uses are rounded."""
 
-_OF_CHAIN = 0.9
-"""Measured factor of the squared error of a pair's expected uses m: 0.9 m (1 - m/2) / T^(3/4)."""
+_OF_CHAIN = 0.28
+"""Measured factor of the squared error of a pair's expected uses m: 0.28 m (1 - m/2) / √T."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -173,10 +173,10 @@ def round_uses(uses, missed, sweeps, step, draw):
 def error_variance(mean, sweeps):
     """Return the squared error of mean uses in a chain, in units of 1/`ONE_SQUARE`, rounded to nearest.
 
-    It falls with the 3/4th power of the number of sweeps, since chains mix slowly: docs/model.md.
+    It falls with the square root of the number of sweeps, since chains mix slowly: docs/model.md.
     """
     root = np.sqrt(max(np.float64(sweeps), 1.0))
-    of_chain = _OF_CHAIN * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / (root * np.sqrt(root))
+    of_chain = _OF_CHAIN * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
     return np.int64(of_chain + 0.5)
 
 

@@ -15,6 +15,7 @@ from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
 from hierogram.storage.records import PairRecord, RuleRow
+from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import sentence_pairs
 
 _PAIRS_PER_SCAN = 5_000
@@ -33,7 +34,7 @@ class CompetingRule:
 def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow | None:
     """Return the rule with these sides, or None if it is not stored."""
     found = transaction.records(
-        """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+        f"""SELECT r.id, r.source, r.target, r.expected_uses, {standard_error_sql("r.")} AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
        coalesce(r.expected_uses / NULLIF(
          (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source), 0), 0) AS p_target_given_source,

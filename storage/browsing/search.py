@@ -11,6 +11,7 @@ from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_par
 from hierogram.storage.options import Option
 from hierogram.storage.pairs.vocabulary import KnownWord, fold, readings, spellings
 from hierogram.storage.records import RuleRow
+from hierogram.storage.records.uncertainty import standard_error_sql
 
 GAP = "_"
 """Placeholder for one or more symbols. A word of the same spelling is typed with a backslash."""
@@ -448,7 +449,7 @@ def _with_totals(more: str) -> str:
     """Return SQL for the rules of `found` with both probabilities."""
     return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
      targets AS MATERIALIZED ({_totals(TARGET, "found")})
-SELECT f.id, f.source, f.target, f.expected_uses, sqrt(f.expected_uses_variance) AS expected_uses_error,
+SELECT f.id, f.source, f.target, f.expected_uses, {standard_error_sql("f.")} AS expected_uses_error,
        f.count, f.length, f.scope, f.nonterminals, f.hiero,
        f.expected_uses / s.total AS p_target_given_source, f.expected_uses / t.total AS p_source_given_target{more}
   FROM found AS f

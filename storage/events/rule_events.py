@@ -15,6 +15,7 @@ from hierogram.storage.database.loading import read_columns, staged_ids
 from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.events.feed import append
 from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
+from hierogram.storage.records.uncertainty import squared_errors
 from hierogram.storage.schema.tables import reported_rules
 
 ADDED_USES = 8
@@ -91,7 +92,10 @@ def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
     added = ~known & (changed.expected >= ADDED_USES)
     removed = known & (changed.expected < REMOVED_USES)
     change = np.abs(changed.expected - reported)
-    error = np.sqrt(changed.variances + reported_variances)
+    error = np.sqrt(
+        squared_errors(changed.expected, changed.variances)
+        + squared_errors(np.maximum(reported, 0.0), reported_variances)
+    )
     updated = known & ~removed & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * reported)
     rows = np.flatnonzero(added | removed | updated)
     if not len(rows):

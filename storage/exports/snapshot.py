@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
-from sqlalchemy import Connection, Double, Executable, cast, func, select, text
+from sqlalchemy import Connection, Double, Executable, cast, func, literal_column, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
@@ -30,6 +30,7 @@ from hierogram.storage.records import (
     StoreStatus,
 )
 from hierogram.storage.records.columns import StoredRules
+from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import (
     BLOCK_BITS,
     corpora,
@@ -118,7 +119,7 @@ class Snapshot:
         }
         statement = select(
             rules.c.id, rules.c.source, rules.c.target, rules.c.length, rules.c.scope, rules.c.nonterminals,
-            rules.c.hiero, rules.c.expected_uses, func.sqrt(rules.c.expected_uses_variance, type_=Double),
+            rules.c.hiero, rules.c.expected_uses, literal_column(standard_error_sql("rules."), Double),
             rules.c.count, *(cast(uses, Double) / cast(total.c.total, Double) for total in totals.values()),
         )  # fmt: skip
         for side, total in totals.items():
@@ -203,7 +204,7 @@ class Snapshot:
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
     def variance_a_use(self) -> float | None:
-        """Return the total variance of expected uses divided by the total expected uses; None if there are no uses."""
+        """Return the sum of `expected_uses_variance` divided by the sum of expected uses; None if there are no uses."""
         sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
         variance, uses = self._connection.execute(sums).one()
         return float(variance) / float(uses) if uses else None

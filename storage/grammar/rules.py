@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Double, cast, func, select, tuple_, update
+from sqlalchemy import Connection, Double, cast, func, literal_column, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
@@ -26,6 +26,7 @@ from hierogram.storage.records import (
     StoreStatus,
     SweepRecord,
 )
+from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
@@ -187,7 +188,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
         best.c.nonterminals,
         best.c.hiero,
         best.c.expected_uses,
-        func.sqrt(best.c.expected_uses_variance, type_=Double),
+        literal_column(standard_error_sql("best."), Double),
         best.c.count,
         *totals,
     ).order_by(used.desc(), best.c.source, best.c.target)

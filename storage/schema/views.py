@@ -3,12 +3,13 @@
 A view is defined after the views that it uses.
 """
 
+from hierogram.storage.records.uncertainty import squared_error_sql, standard_error_sql
 from hierogram.storage.schema.catalog import CATALOG, catalog_view
 
 VIEWS = {
     CATALOG: catalog_view(),
-    "rule_table": """
-SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+    "rule_table": f"""
+SELECT r.id, r.source, r.target, r.expected_uses, {standard_error_sql("r.")} AS expected_uses_error,
        r.expected_uses
          / (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
        r.expected_uses
@@ -50,9 +51,9 @@ SELECT id, source, target, count,
        scope, nonterminals, hiero
   FROM rules
  WHERE count > 0""",
-    "averaged_grammar": """
+    "averaged_grammar": f"""
 SELECT id, source, target,
-       expected_uses, sqrt(expected_uses_variance) AS expected_uses_error,
+       expected_uses, {standard_error_sql()} AS expected_uses_error,
        expected_uses / sum(expected_uses) OVER (PARTITION BY source) AS p_target_given_source,
        expected_uses / sum(expected_uses) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
@@ -72,15 +73,15 @@ SELECT id, source, target, translation_weight,
           FROM rules
        ) AS weighted
  WHERE translation_weight > 0""",
-    "rule_changes": """
+    "rule_changes": f"""
 SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
-       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS standard_error,
-       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END
+       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.squared_error) AS standard_error,
+       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.squared_error) THEN 1 ELSE 0 END
          AS significant
   FROM (
         SELECT h.day, h.rule_id, h.source, h.target,
                h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
-               h.expected_uses_variance + coalesce(r.expected_uses_variance, 0) AS variance
+               {squared_error_sql("h.")} + coalesce({squared_error_sql("r.")}, 0) AS squared_error
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",

@@ -368,8 +368,8 @@ FAULTS = (
     Fault(
         "errors fall as if sweeps were independent",
         "forests/averages.py",
-        "/ (root * np.sqrt(root))",
-        "/ (root * root)",
+        "(ONE_USE - min(mean, ONE_USE) / 2.0) / root",
+        "(ONE_USE - min(mean, ONE_USE) / 2.0) / (root * root)",
         (AVERAGES, "-k", "fall_with_its_sweeps"),
     ),
     Fault(

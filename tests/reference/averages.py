@@ -30,9 +30,8 @@ def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
 
 
 def error_variance(mean: int, sweeps: int) -> int:
-    """0.9 m (1 - m/2) / T^(3/4), m at most 1 in the bracket; in squared units."""
-    root = math.sqrt(sweeps)
-    return int(0.9 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / (root * math.sqrt(root)) + 0.5)
+    """0.28 m (1 - m/2) / √T, m at most 1 in the bracket; in squared units."""
+    return int(0.28 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / math.sqrt(sweeps) + 0.5)
 
 
 def round_uses(uses: int, missed: int, sweeps: int, draw: int, *, shared: bool) -> tuple[int, int]:

@@ -220,7 +220,7 @@ def test_errors_of_a_chain_fall_with_its_sweeps() -> None:
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
         for mean in (SHARED_STEP, STEP, ONE_USE, 3 * ONE_USE):
             m = mean / ONE_USE
-            exact = 0.9 * m * (1 - min(m, 1) / 2) / sweeps**0.75
+            exact = 0.28 * m * (1 - min(m, 1) / 2) / sweeps**0.5
             assert int(error_variance(mean, sweeps)) / ONE_SQUARE == pytest.approx(exact, abs=1 / ONE_SQUARE)
 
 
@@ -229,8 +229,8 @@ def test_errors_are_not_rounded_away() -> None:
     sweeps, pairs, m = 1900, 100, 0.05
     mean = mean_uses(round(m * ONE_USE * sweeps), sweeps)
     variance = pairs * int(error_variance(mean, sweeps)) / ONE_SQUARE
-    assert variance**0.5 == pytest.approx((pairs * 0.9 * m * (1 - m / 2) / sweeps**0.75) ** 0.5, rel=1e-3)
-    assert variance**0.5 == pytest.approx(0.1235, abs=5e-4)
+    assert variance**0.5 == pytest.approx((pairs * 0.28 * m * (1 - m / 2) / sweeps**0.5) ** 0.5, rel=1e-3)
+    assert variance**0.5 == pytest.approx(0.1771, abs=5e-4)
 
 
 @pytest.mark.parametrize("m", [1 / 32, 0.05, 0.3, 1.0, 2.5])

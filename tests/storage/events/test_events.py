@@ -29,26 +29,32 @@ def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
 
 
 def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
-    commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8)])
+    commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8), moved("d", 1000)])
     first = store.events()
-    assert event_rows(first.events) == [("rule-added", "a", None, 20.0), ("rule-added", "c", None, 8.0)]
+    assert event_rows(first.events) == [
+        ("rule-added", "a", None, 20.0),
+        ("rule-added", "c", None, 8.0),
+        ("rule-added", "d", None, 1000.0),
+    ]
     [rule] = store.find_rules("a")
-    assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", 2.0, 2.0)
-    # Within twice the error √(4 + 4); then beyond it; then within a tenth, which is never an event.
-    commit(store, [], [moved("a", 5), moved("c", 0.7)])
-    commit(store, [], [moved("a", 1)])
-    commit(store, [], [moved("c", 0.3)])
+    error = pytest.approx((4 + 0.018 * 20**2 / (1 + 20 / 15)) ** 0.5)
+    assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
+    # Within twice the error, or within a tenth; then beyond both.
+    commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])
+    commit(store, [], [moved("a", 2)])
+    commit(store, [], [moved("c", 2.3), moved("d", 20)])
     assert event_rows(store.events(first.last).events) == [
-        ("rule-updated", "a", 20.0, 26.0),
-        ("rule-updated", "c", 8.0, 9.0),
+        ("rule-updated", "a", 20.0, 29.0),
+        ("rule-updated", "c", 8.0, pytest.approx(11.0, abs=0.001)),
+        ("rule-updated", "d", 1000.0, 1110.0),
     ]
     # The rule stays known until its uses are below four.
     last = store.events().last
-    commit(store, [], [moved("c", -4.9)])
-    commit(store, [], [moved("c", -0.2), moved("a", -26)])
+    commit(store, [], [moved("c", -6.9)])
+    commit(store, [], [moved("c", -0.2), moved("a", -29)])
     assert event_rows(store.events(last).events) == [
-        ("rule-updated", "c", 9.0, pytest.approx(4.1, abs=0.001)),
-        ("rule-removed", "a", 26.0, 0.0),
+        ("rule-updated", "c", pytest.approx(11.0, abs=0.001), pytest.approx(4.1, abs=0.001)),
+        ("rule-removed", "a", 29.0, 0.0),
         ("rule-removed", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
     ]
     commit(store, [], [moved("a", 9)])
@@ -83,7 +89,8 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
         for name, number in uses.items():
             if name in heard:
                 assert number >= 4
-                assert abs(heard[name] - number) <= max(0.1 * heard[name], 2 * (120 * 0.01) ** 0.5) + 0.01
+                group = sum(0.018 * uses**2 / (1 + uses / 15) for uses in (heard[name], number))
+                assert abs(heard[name] - number) <= max(0.1 * heard[name], 2 * (120 * 0.01 + group) ** 0.5) + 0.01
             else:
                 assert number < 8 + 0.01
     assert position > 50

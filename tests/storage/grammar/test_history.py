@@ -89,9 +89,11 @@ def test_changes_beyond_the_error_are_reported(store: Store, store_url: str, day
     commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 2")
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("a", "x", 3), used("b", "y", 5)])
+    commit(store, [], [used("a", "x", 3), used("b", "y", 8)])
     rows = query(
         store_url,
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
-    assert rows == [("a", 3, 2, 0), ("b", 5, 2, 1)]
+    # Two variances of 2, and the group variances of 20 and 23, and of 20 and 28 uses.
+    errors = [pytest.approx((4 + 3.0857 + group) ** 0.5, abs=1e-3) for group in (3.7587, 4.9228)]
+    assert rows == [("a", 3, errors[0], 0), ("b", 8, errors[1], 1)]

@@ -131,10 +131,9 @@ def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: 
     commit(store, [], [delta("la", "the", 3, 0.5), delta("la", "it", 1, 1.5), delta("la", "to", 1)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.25 WHERE target = 'it'")
     found = store.find_rules("la")
-    assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == [
-        ("it", 1.5, 0.5, 1),
-        ("the", 0.5, 0.0, 3),
-    ]
+    # The square roots of 0.25 + 0.018 · 1.5² / (1 + 1.5 / 15) and 0.018 · 0.5² / (1 + 0.5 / 15).
+    rows = [("it", 1.5, pytest.approx(0.53555, abs=1e-5), 1), ("the", 0.5, pytest.approx(0.06599, abs=1e-5), 3)]
+    assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == rows
     assert [rule.p_target_given_source for rule in found] == [0.75, 0.25]
     drawn = store.find_rules("la", drawn=True)
     assert [(rule.target, rule.count, rule.p_target_given_source) for rule in drawn] == [
@@ -144,8 +143,12 @@ def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: 
     ]
     first = (1.5, "la", "it")
     assert [rule.target for rule in store.find_rules("la", after=first)] == ["the"]
-    rows = query(store_url, "SELECT target, expected_uses, expected_uses_error, count FROM rule_table ORDER BY target")
-    assert rows == [("it", 1.5, 0.5, 1), ("the", 0.5, 0.0, 3)]
+    columns = "target, expected_uses, expected_uses_error, count"
+    for view in ("rule_table", "averaged_grammar"):
+        assert query(store_url, f"SELECT {columns.replace('count', '1')} FROM {view} ORDER BY target") == [
+            (target, uses, error, 1) for target, uses, error, _ in rows
+        ]
+    assert query(store_url, f"SELECT {columns} FROM rule_table ORDER BY target") == rows
 
 
 def test_status_reports_the_last_known_log_likelihood(store: Store) -> None:

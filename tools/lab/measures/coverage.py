@@ -19,6 +19,7 @@ from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, em
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.records import list_fragments, write_averages
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
+from hierogram.storage.records.uncertainty import standard_errors
 from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import read_batch
@@ -60,7 +61,7 @@ def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Itera
             continue
         deltas = add_fragments(empty_deltas(), batch, list_fragments(write_averages(state.averages)))
         means = deltas.sampled[: deltas.entries] / ONE_USE
-        errors = np.sqrt(deltas.variances[: deltas.entries] / ONE_SQUARE)
+        errors = standard_errors(means, deltas.variances[: deltas.entries] / ONE_SQUARE)
         yield Shown(deltas.keys[: deltas.entries].copy(), means, errors)
 
 

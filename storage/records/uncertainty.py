@@ -1,0 +1,41 @@
+"""Standard errors of the expected uses of rules.
+
+Errors of the pairs that use a rule are not independent: a rule is more probable in each pair if other pairs use it. So
+chains differ by whole groups of pairs, for hundreds of sweeps. The squared standard error of U expected uses is the sum
+of the variances of the pairs, `expected_uses_variance`, plus the group variance a U² / (1 + U / G), as if the pairs
+changed in groups of G uses. docs/model.md has the measurement of a and G.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUP_VARIANCE = 0.018
+"""Squared relative error of expected uses that are far fewer than `GROUP_USES`: a."""
+GROUP_USES = 15.0
+"""Expected uses that change together: G."""
+
+
+def group_variance_sql(uses: str) -> str:
+    """Return the SQL expression of the group variance of expected uses."""
+    return f"{GROUP_VARIANCE} * {uses} * {uses} / (1.0 + {uses} / {GROUP_USES})"
+
+
+def squared_error_sql(rule: str = "") -> str:
+    """Return the SQL expression of a rule's squared standard error. `rule` is the table's alias with a period."""
+    return f"{rule}expected_uses_variance + {group_variance_sql(f'{rule}expected_uses')}"
+
+
+def standard_error_sql(rule: str = "") -> str:
+    """Return the SQL expression of a rule's standard error. `rule` is the table's alias with a period."""
+    return f"sqrt({squared_error_sql(rule)})"
+
+
+def squared_errors(uses: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared standard errors float64[n] of expected uses, given the variances of their pairs."""
+    squared: NDArray[np.float64] = variances + GROUP_VARIANCE * uses * uses / (1.0 + uses / GROUP_USES)
+    return squared
+
+
+def standard_errors(uses: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard errors float64[n] of expected uses, given the variances of their pairs."""
+    return np.sqrt(squared_errors(uses, variances))
