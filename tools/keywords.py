@@ -150,7 +150,7 @@ class TranslateKeywords(TypedDict, total=False):
 
     oov_similarity: float | None
     """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
-    0 passes unknown words through (default: 0; 0.75 in small stores)."""
+    0 passes unknown words through, except compounds of known words (default: 0; 0.75 in small stores)."""
 
     low_resource: bool
     """Without --weights, use settings for stores of a few thousand pairs. Always on in stores of subwords (default:

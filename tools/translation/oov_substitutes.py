@@ -1,14 +1,16 @@
-"""Substitutes of unknown words: known words with similar spelling.
+"""Substitutes of unknown words: the parts of a compound, or a known word with similar spelling.
 
-Most unknown words are inflected forms of known words, or are capitalized because they begin a sentence. The known word
-with the most similar spelling is used instead, with all its rules. Names are not replaced, since a similar name is
-another name. If the language capitalizes nouns, a capitalized word may be a noun or a name. It is replaced by another
-capitalized word if only their endings differ and the other word is not a name. A name is the same on both sides.
+A compound of known words is translated by its parts, see `compounds`. Most other unknown words are inflected forms of
+known words, or are capitalized because they begin a sentence. The known word with the most similar spelling is used
+instead, with all its rules. Names are not replaced, since a similar name is another name. If the language capitalizes
+nouns, a capitalized word may be a noun or a name. It is replaced by another capitalized word if only their endings
+differ and the other word is not a name. A name is the same on both sides.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from hierogram.daemon.text.compounds import CompoundSplitter
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4
@@ -43,6 +45,7 @@ class SubstituteFinder:
         self,
         numbers: Mapping[str, int],
         translated: Collection[int],
+        frequencies: Sequence[float],
         oov_similarity: float,
         casing: Casing = NO_CASING,
         target_words: Collection[str] = (),
@@ -55,9 +58,11 @@ class SubstituteFinder:
             Numbers of the known words.
         translated
             Numbers of the words that have a rule of their own.
+        frequencies
+            Frequency of each known word, by its number.
         oov_similarity
             Minimum share of the longer word's letters that both words have in common. If their beginnings differ, only
-            half of the difference is allowed.
+            half of the difference is allowed. 0 allows only compounds.
         casing
             Casing of the source language.
         target_words
@@ -75,29 +80,30 @@ class SubstituteFinder:
                 # If both are known, the lowercase word is more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
-        for folded in self._folded:
+        self._compounds = CompoundSplitter({small: frequencies[numbers[word]] for small, word in self._folded.items()})
+        for folded in self._folded if oov_similarity else ():
             if len(folded) >= SHARED:
                 for key in {f"{folded[:_INDEXED]}-", f"-{folded[-_INDEXED:]}"}:
                     self._alike[key].append(folded)
-        self._found: dict[tuple[str, bool], int | None] = {}
+        self._found: dict[tuple[str, bool], tuple[int, ...]] = {}
 
-    def number(self, word: str, before: str = "") -> int | None:
-        """Return the number of an unknown word's substitute, given the word before it, or None."""
+    def find(self, word: str, before: str = "") -> tuple[int, ...]:
+        """Return the numbers of the known words that replace an unknown word, given the word before it, or ()."""
         folded = self._casing.lower(word)
-        if folded in self._folded:
-            return self._numbers[self._folded[folded]]
+        if self._least and folded in self._folded:
+            return (self._numbers[self._folded[folded]],)
         noun = is_name(word, before)
-        if noun and not self._casing.nouns:
-            return None
+        if noun and (not self._casing.nouns or word in self._target_words):
+            return ()
         if (folded, noun) not in self._found:
-            known = self._word(folded, noun)
-            self._found[folded, noun] = None if known is None else self._numbers[known]
+            known = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
+            self._found[folded, noun] = tuple(self._numbers[self._folded[own]] for own in known)
         return self._found[folded, noun]
 
-    def _word(self, folded: str, noun: bool) -> str | None:
-        """Return the most similar known word. For a noun it is a noun that differs in its ending only."""
+    def _similar(self, folded: str, noun: bool) -> list[str]:
+        """Return the most similar known word, if any. For a noun it is a noun that differs in its ending only."""
         if len(folded) < SHARED or any(map(str.isdigit, folded)):
-            return None
+            return []
         near = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
         for known in near:
@@ -112,7 +118,7 @@ class SubstituteFinder:
                 and (best is None or (oov_similarity, shared, known) > best)
             ):
                 best = oov_similarity, shared, known
-        return None if best is None else self._folded[best[2]]
+        return [] if best is None else [best[2]]
 
     def _is_noun(self, word: str) -> bool:
         return first_cased(word).isupper() and word not in self._target_words

@@ -61,7 +61,7 @@ class TranslateOptions(DecodingOptions):
         float | None,
         Option(
             "Translate an unknown word like the most similar known word, if they share at least this fraction of "
-            "letters. 0 passes unknown words through.",
+            "letters. 0 passes unknown words through, except compounds of known words.",
             min=0, max=1, shown="0; 0.75 in small stores",
         ),
     ] = None  # fmt: skip

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -46,8 +46,9 @@ class _Use(NamedTuple):
 class DecodedPart:
     """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
-    `starts` has the first source word of each position, and the end of the last one. If the grammar has parts of words,
-    positions and `tokens` are parts; `words`, `source_words` and all places count whole words.
+    `starts` has the first source word of each position, and the end of the last one. A compound has several positions,
+    the first of which has its word. If the grammar has parts of words, positions and `tokens` are parts; `words`,
+    `source_words` and all places count whole words.
     """
 
     grammar: TranslationGrammar
@@ -266,10 +267,10 @@ class Translator:
 
         `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
         search). Lines go through the pipeline `texts`; the glossary already did. `oov_similarity` is the minimum share
-        of letters that a known word has in common with an unknown word to replace it (0: never); it requires a source
-        side of whole words. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`, and
-        a single best translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of words,
-        words are segmented here.
+        of letters that a known word has in common with an unknown word to replace it (0: never). If source words are
+        whole, an unknown compound of known words is replaced by its parts. If the store is `small`, the weight of words
+        is fitted to each sentence, see `lengths`, and a single best translation is chosen by minimum Bayes risk, see
+        `consensus`. If the grammar has parts of words, words are segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -278,9 +279,7 @@ class Translator:
         self.glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters: list[SubwordSegmenter] = [make_segmenter(merges) for merges in grammar.texts.merges]
-        known = grammar.source_numbers, grammar.alone, oov_similarity, grammar.source_casing, grammar.target_numbers
-        stand_in = oov_similarity and not any(grammar.texts.merges[:1])
-        self._stand_ins = SubstituteFinder(*known) if stand_in else None
+        self._oov_similarity = oov_similarity
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
@@ -302,6 +301,15 @@ class Translator:
         self._decoder = decoder()
         other = partial(decoder, beside=self._decoder)
         self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
+
+    @cached_property
+    def _substitutes(self) -> SubstituteFinder:
+        """Substitutes of unknown words. The frequency of a word is the number of its positions in source sides."""
+        grammar = self.grammar
+        symbols = grammar.packed.symbol
+        frequencies = np.bincount(symbols[symbols >= 0], minlength=len(grammar.source_words)).tolist()
+        known = grammar.source_numbers, grammar.alone, frequencies, self._oov_similarity
+        return SubstituteFinder(*known, grammar.source_casing, grammar.target_numbers)
 
     def translate(
         self,
@@ -367,30 +375,37 @@ class Translator:
         if positions:
             yield positions
 
-    def _in_parts(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int]]:
-        """Yield positions, segmented if the grammar has parts of words, and the number of words that end in each."""
-        for position in positions:
-            if not self._segmenters:
-                yield position, len(position.words)
-            elif position.given:
-                given = (split_words(self._segmenters[1].tokens(" ".join(words))) for words in position.given)
-                yield SentencePart(position.words, tuple(given)), len(position.words)
-            else:
-                parts = split_words(self._segmenters[0].tokens(position.words[0]))
-                for number, part in enumerate(parts, 1):
-                    yield SentencePart((part,)), int(number == len(parts))
+    def _symbols(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int, int]]:
+        """Yield a position for each symbol to decode, its source word number, and the number of words that end in it.
 
-    def _number(self, word: str, before: str) -> int:
-        number = self.grammar.source_numbers.get(word)
-        if number is None and self._stand_ins is not None:
-            number = self._stand_ins.number(word, before)
-        return UNKNOWN_SYMBOL if number is None else number
+        Words are segmented if the grammar has parts of words. An unknown word is replaced by known ones: the first
+        position has the word, the others have none.
+        """
+        before = ""
+        for position in positions:
+            if position.given:
+                given = position.given
+                if self._segmenters:
+                    joined = (self._segmenters[1].tokens(" ".join(words)) for words in given)
+                    position = SentencePart(position.words, tuple(map(split_words, joined)))
+                yield position, UNKNOWN_SYMBOL, len(position.words)
+            else:
+                word = position.words[0]
+                parts = split_words(self._segmenters[0].tokens(word)) if self._segmenters else (word,)
+                numbers = [self.grammar.source_numbers.get(part, UNKNOWN_SYMBOL) for part in parts]
+                if numbers == [UNKNOWN_SYMBOL] and not any(self.grammar.texts.merges[:1]):
+                    found = self._substitutes.find(word, before)
+                    numbers = [*found] or numbers
+                    parts = (word, *[""] * (len(numbers) - 1))
+                for number, (part, symbol) in enumerate(zip(parts, numbers, strict=True), 1):
+                    yield SentencePart((part,) if part else ()), symbol, int(number == len(parts))
+            before = position.words[-1]
 
     def _decode(self, positions: list[SentencePart], best: int) -> DecodedPart:
         check_deadline()
         grammar = self.grammar
-        divided = list(self._in_parts(positions))
-        positions = [position for position, _ in divided]
+        symbols = list(self._symbols(positions))
+        positions = [position for position, *_ in symbols]
         own: dict[str, int] = {}
         words, first, target, target_start, passes = [], [0], [], [0], []
 
@@ -401,16 +416,12 @@ class Translator:
             target_start.append(len(target))
             passes.append(passed)
 
-        before = ""
-        for position in positions:
-            word = position.words[0]
-            number = UNKNOWN_SYMBOL if position.given else self._number(word, before)
-            before = position.words[-1]
+        for position, number, _ in symbols:
             words.append(number)
             for side in position.given:
                 bring(side, 0)
             if not position.given and number not in grammar.alone:
-                bring((word,), 1)
+                bring(position.words, 1)
             first.append(len(passes))
         lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
         sentence = InputSentence(
@@ -432,7 +443,7 @@ class Translator:
         else:
             whole = [word for words in sources for word in words]
             decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
-        piece = DecodedPart(grammar, decoded, sources, list(own), [0, *accumulate(ends for _, ends in divided)])
+        piece = DecodedPart(grammar, decoded, sources, list(own), [0, *accumulate(ends for *_, ends in symbols)])
         if not agreed:
             return piece
         scores = decoded.outputs.scores

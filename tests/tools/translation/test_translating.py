@@ -51,6 +51,21 @@ def test_derivations_are_trees_of_rules_with_their_spans(translator: Translator)
     assert [(use.source, use.children) for use in glued] == [("[X,1] [X,2]", (1, 2)), ("elle", ()), ("Xyz", ())]
 
 
+def test_an_unknown_compound_is_translated_by_its_parts(tmp_path: Path) -> None:
+    rules = [("der", "the"), ("haushalt", "budget"), ("behörde", "authority")]
+    path = tmp_path / "german.cdec"
+    path.write_text("".join(f"[X] ||| {source} ||| {target} ||| F=-1 ||| 0-0\n" for source, target in rules))
+    made = resources(tmp_path)
+    found = made.translator(made.grammar(str(path))).translate("der haushaltsbehörde Xyz")
+    assert found.source == ("der", "haushaltsbehörde", "Xyz")
+    assert found.text == "the budget authority Xyz"
+    assert found.alignment() == [(0, 0), (1, 1), (1, 2), (2, 3)]
+    spans = {use.source: use.source_span for use in found.derivation()}
+    assert spans["haushalt"] == spans["behörde"] == (1, 2)
+    assert spans["Xyz"] == (2, 3)
+    assert found.candidates[0].features["unknown"] == 1
+
+
 def test_an_empty_line_stays_empty(translator: Translator) -> None:
     for line in ("", "  \t "):
         found = translator.translate(line, 5)

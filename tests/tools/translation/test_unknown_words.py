@@ -1,4 +1,4 @@
-"""Known words that replace unknown ones."""
+"""Known words that replace an unknown word."""
 
 import pytest
 
@@ -11,8 +11,18 @@ KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "ne
 def _stand_in(word: str, oov_similarity: float = 0.7, before: str = "") -> str | None:
     numbers = {known: number for number, known in enumerate(KNOWN)}
     translated = set(numbers.values()) - {numbers["never"]}
-    found = SubstituteFinder(numbers, translated, oov_similarity).number(word, before)
-    return None if found is None else KNOWN[found]
+    found = SubstituteFinder(numbers, translated, [1] * len(KNOWN), oov_similarity).find(word, before)
+    return " ".join(KNOWN[number] for number in found) or None
+
+
+GERMAN = {"Häuser": 3, "Martini": 3, "Schritt": 5, "läufer": 3, "Haushalt": 9, "Behörde": 4, "Wein": 2, "stein": 2}
+
+
+def _in_german(word: str, oov_similarity: float = 0.75) -> str | None:
+    numbers = {word: number for number, word in enumerate(GERMAN)}
+    known = numbers, set(numbers.values()), [*GERMAN.values()], oov_similarity
+    found = SubstituteFinder(*known, default_casing("de"), {"Martini", "step", "Weinstein"}).find(word, "der")
+    return " ".join([*GERMAN][number] for number in found) or None
 
 
 @pytest.mark.parametrize(
@@ -60,12 +70,31 @@ def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
     ],
 )
 def test_a_german_noun_replaces_one_with_another_ending(word: str, known: str | None) -> None:
-    words = ["Häuser", "Martini", "Schritt", "läufer"]
-    numbers = {word: number for number, word in enumerate(words)}
-    stand_ins = SubstituteFinder(numbers, set(numbers.values()), 0.75, default_casing("de"), {"Martini", "step"})
-    found = stand_ins.number(word, "der")
-    assert (None if found is None else words[found]) == known
-    assert SubstituteFinder(numbers, set(numbers.values()), 0.75).number("Häusern", "der") is None
+    assert _in_german(word) == known
+    numbers = {"Häuser": 0}
+    assert SubstituteFinder(numbers, {0}, [1], 0.75).find("Häusern", "der") == ()
+
+
+@pytest.mark.parametrize("oov_similarity", [0.0, 0.75])
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("Haushaltsbehörde", "Haushalt Behörde"),
+        ("haushaltsbehörde", "Haushalt Behörde"),
+        ("Haushaltsämter", None),
+        ("Haushalts2behörde", None),
+        ("Weinstein", None),
+    ],
+)
+def test_an_unknown_compound_is_replaced_by_its_parts(word: str, known: str | None, oov_similarity: float) -> None:
+    assert _in_german(word, oov_similarity) == known
+
+
+def test_a_capitalized_compound_is_a_name_if_nouns_are_not_capitalized() -> None:
+    numbers = {"green": 0, "wood": 1}
+    found = SubstituteFinder(numbers, {0, 1}, [1, 1], 0.0)
+    assert found.find("greenwood", "in") == (0, 1)
+    assert found.find("Greenwood", "in") == ()
 
 
 def test_the_share_of_letters_decides() -> None:

@@ -1,0 +1,62 @@
+"""Compounds: words made of other words, such as German *Haushaltsbehörde*.
+
+A word is split into the smallest number of known words whose geometric mean of frequencies exceeds the frequency of
+the whole word [Koehn & Knight 2003]. Among splits into that number, the highest mean wins. Between two parts, letters
+may be added or dropped.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import log
+from typing import NamedTuple
+
+MIN_PART = 4
+"""Minimum number of letters of a part, which excludes most function words and endings."""
+_MAX_PARTS = 4
+_LINKS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
+"""Letters between two parts: added to the first, and dropped from its end."""
+
+
+class Part(NamedTuple):
+    """Part of a compound: its letters, and the known word."""
+
+    letters: str
+    word: str
+
+
+class CompoundSplitter:
+    """Splits lowercase words into known words."""
+
+    def __init__(self, counts: Mapping[str, float]) -> None:
+        """Store the frequencies of known lowercase words, at least 1. Only words of letters are parts."""
+        self._logs = {word: log(count) for word, count in counts.items() if len(word) >= MIN_PART and word.isalpha()}
+
+    def split(self, word: str) -> tuple[Part, ...]:
+        """Return the parts of a word, at least two, or () if the word is not split."""
+        if len(word) < 2 * MIN_PART or not word.isalpha():
+            return ()
+        best, parts = self._logs.get(word, -1.0), tuple[Part, ...]()
+        # Sum of logarithms and parts of the best split of each beginning of the word.
+        begun: dict[int, tuple[float, tuple[Part, ...]]] = {0: (0.0, ())}
+        for number in range(1, _MAX_PARTS + 1):
+            longer: dict[int, tuple[float, tuple[Part, ...]]] = {}
+            for start, (total, before) in begun.items():
+                last = word[start:]
+                if before and last in self._logs and (mean := (total + self._logs[last]) / number) > best:
+                    best, parts = mean, (*before, Part(last, last))
+                for end, part in self._beginnings(word, start):
+                    more = total + self._logs[part.word]
+                    if end not in longer or more > longer[end][0]:
+                        longer[end] = more, (*before, part)
+            if parts:
+                break
+            begun = longer
+        return parts
+
+    def _beginnings(self, word: str, start: int) -> Iterator[tuple[int, Part]]:
+        """Yield the known parts from a position, and the position after each."""
+        for end in range(start + MIN_PART, len(word) - MIN_PART + 1):
+            letters = word[start:end]
+            for added, dropped in _LINKS:
+                known = letters.removesuffix(added) + dropped
+                if letters.endswith(added) and known in self._logs:
+                    yield end, Part(letters, known)
