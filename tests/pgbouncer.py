@@ -21,7 +21,7 @@ _SECONDS = 10.0
 
 
 @contextmanager
-def pgbouncer(server: str, *settings: str) -> Iterator[str]:
+def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> Iterator[str]:
     """Run PgBouncer for a server and yield the URL of its socket; `settings` are extra lines of its configuration."""
     path = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
     if path is None:
@@ -38,7 +38,7 @@ def pgbouncer(server: str, *settings: str) -> Iterator[str]:
             (
                 "[databases]", f"* = host={host} port={url.port or 5432}",
                 "[pgbouncer]", f"unix_socket_dir = {folder}", "listen_addr =", "auth_type = trust",
-                f"auth_file = {folder}/users", "pool_mode = transaction", f"default_pool_size = {CONNECTIONS}",
+                f"auth_file = {folder}/users", "pool_mode = transaction", f"default_pool_size = {connections}",
                 "max_client_conn = 100", *settings, "",
             )
         )

@@ -1,0 +1,249 @@
+"""Feeders of bad input that keep books: what the daemon must store, reject, refuse and set aside."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, cycle
+
+import httpx2
+from tests.daemon.campaigns.daemon import PATIENCE, WHILE_IT_IS_KILLED, Daemon, Speech, wait_until
+from tests.daemon.untrusted.files_attacks import APART, EITHER, TAKEN, attacks, path_of
+from tests.daemon.untrusted.requests_attacks import all_attacks
+
+from hierogram.daemon.files import printable
+from hierogram.daemon.text.rejections import (
+    EMPTY_LINE,
+    EMPTY_SIDE,
+    FIELD_COUNT,
+    INVALID_UTF8,
+    LINE_TOO_LONG,
+    LINK_OUT_OF_RANGE,
+    MALFORMED_JSON,
+    MALFORMED_LINK,
+    MISSING_FIELD,
+    NUL_BYTE,
+    TOO_LONG,
+    WRONG_TYPE,
+)
+
+REPEATED_BYTES = 4 << 20
+"""Maximum size of a file that is sent more than once."""
+CONNECTIONS = 20
+"""Maximum number of connections of an attack, so that other clients are served meanwhile."""
+
+BAD_LINES = {
+    EMPTY_LINE: b"",
+    EMPTY_SIDE: b"la maison ||| ||| 0-0",
+    FIELD_COUNT: b"a ||| b ||| 0-0 ||| c",
+    MALFORMED_LINK: b"a ||| b ||| one-two",
+    LINK_OUT_OF_RANGE: b"a ||| b ||| 0-7",
+    NUL_BYTE: b"a\0b ||| c ||| 0-0",
+    INVALID_UTF8: b"caf\xe9 ||| coffee ||| 0-0",
+    TOO_LONG: b"a " * 300 + b"||| b ||| 0-0",
+    LINE_TOO_LONG: b"a" * (1 << 20) + b" ||| b ||| 0-0",
+}
+"""A line that is rejected, for each reason."""
+
+BAD_OBJECTS = {
+    MALFORMED_JSON: b'{"source": "a", "target"',
+    MISSING_FIELD: b'{"source": "a"}',
+    WRONG_TYPE: b'{"source": 1, "target": "b"}',
+    EMPTY_SIDE: b'{"source": " ", "target": "b"}',
+    LINK_OUT_OF_RANGE: b'{"source": "a", "target": "b", "alignment": "3-0"}',
+    MALFORMED_LINK: b'{"source": "a", "target": "b", "alignment": "0:0"}',
+}
+"""A JSON line that is rejected, for each reason."""
+
+
+@dataclass
+class FileFeeder:
+    """Put untrusted files into the spool, all kinds in turn, and check the folder that each is moved to."""
+
+    speech: Speech
+    failed: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    ingested: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = list(attacks())
+        self._attacks = chain(((attack, True) for attack in kinds), ((attack, False) for attack in cycle(kinds)))
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        attack, is_first = next(self._attacks)
+        path = path_of(daemon.spool, attack.name)
+        part = path.parent / f".attack-{number}"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        attack.make(part)
+        if not is_first and part.lstat().st_size > REPEATED_BYTES:
+            part.unlink()
+            return
+        part.rename(path)
+        wait_until(lambda: not os.path.lexists(path), f"{path!r} is moved", seconds=WHILE_IT_IS_KILLED)
+        found = {
+            fate: path_of(daemon.spool / folder, attack.name) for fate, folder in ((TAKEN, "done"), (APART, "failed"))
+        }
+        [fate] = [fate for fate, moved in found.items() if os.path.lexists(moved)]
+        if attack.fate not in (fate, EITHER):
+            self.wrong.append(f"{attack.name!r}: {fate}")
+        found[fate].unlink()
+        if fate == TAKEN:
+            self.ingested += 1
+            return
+        [reason] = found[fate].parent.glob("*.reason")
+        assert reason.read_text().strip()
+        reason.unlink()
+        self.failed.append(printable(found[fate].name))
+        self._find_everywhere(daemon)
+
+    def _find_everywhere(self, daemon: Daemon) -> None:
+        """Wait until the failed file, which is moved first, is counted by the metric and on the page."""
+        total = len(self.failed)
+        sample = 'hierogram_spool_inputs_total{outcome="failed"}'
+        wait_until(lambda: metric(daemon, sample) == total, f"{self.failed[-1]} is counted")
+        text = f"{total:,} in total, in the folder <code>failed/</code>"
+        wait_until(lambda: text in page(daemon), f"{self.failed[-1]} is on the page")
+
+
+@dataclass
+class LineFeeder:
+    """Put files with some invalid lines into the spool. They are ingested, and the invalid lines are rejected."""
+
+    speech: Speech
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        lines = [line.encode() for line in self.speech.lines(20)]
+        reasons = self.speech.random.sample(sorted(BAD_LINES), self.speech.random.randint(1, len(BAD_LINES)))
+        # The first line decides about the format.
+        content = [*lines[:1], *(BAD_LINES[reason] for reason in reasons), *lines[1:]]
+        name = f"{self.speech.name}-{number}.pipes"
+        part = daemon.spool / f"{name}.part"
+        part.write_bytes(b"".join(line + b"\n" for line in content))
+        part.rename(daemon.spool / name)
+        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=WHILE_IT_IS_KILLED)
+        self.rejected.update(reasons)
+
+
+@dataclass
+class RequestFeeder:
+    """Send bodies with some invalid lines, and a request that is refused as a whole."""
+
+    speech: Speech
+    rejected: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._refused = cycle(refused_requests())
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        sides = [line.split(" ||| ") for line in self.speech.lines(20)]
+        lines = [json.dumps({"source": a, "target": b, "alignment": c}).encode() for a, b, c in sides]
+        reasons = self.speech.random.sample(sorted(BAD_OBJECTS), self.speech.random.randint(1, len(BAD_OBJECTS)))
+        body = b"".join(line + b"\n" for line in (*lines, *(BAD_OBJECTS[reason] for reason in reasons)))
+        key = f"{self.speech.name}-{number}"
+        answer = self._answered(daemon, ("POST", "/v1/pairs", lines_of(body, key), ()))
+        found = answer.json()
+        assert (found["accepted"], found["duplicates"], found["rejected"]) == (len(lines), 0, len(reasons)), found
+        assert found["reasons"] == dict.fromkeys(reasons, 1)
+        self.rejected.update(reasons)
+        method, path, _, expected = request = next(self._refused)
+        if path == "/v1/pairs?again":
+            request = method, "/v1/pairs", lines_of(b"{}\n", key), expected
+        refusal = self._answered(daemon, request)
+        assert refusal.status_code in expected, (method, path, refusal.status_code, refusal.text[:200])
+        assert refusal.headers["content-type"] == "application/problem+json", (path, refusal.headers)
+        assert refusal.json()["detail"] or refusal.json()["title"], path
+        self.statuses[refusal.status_code] += 1
+
+    def _answered(
+        self, daemon: Daemon, request: tuple[str, str, dict[str, object], tuple[int, ...]]
+    ) -> httpx2.Response:
+        """Return the response; retry if an attack has taken the connections."""
+        method, path, keywords, expected = request
+
+        def answered() -> httpx2.Response | None:
+            with suppress(httpx2.TransportError):
+                answer = httpx2.request(method, daemon.address(path), timeout=PATIENCE, **keywords)  # type: ignore[arg-type]
+                return answer if answer.status_code in expected or answer.status_code not in (409, 429, 503) else None
+            return None
+
+        answer: httpx2.Response = wait_until(answered, f"{path} is answered", seconds=WHILE_IT_IS_KILLED)
+        return answer
+
+
+def lines_of(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:
+    """Return the arguments of a request with JSON lines."""
+    given = {"Content-Type": "application/jsonl", **headers} | ({"Idempotency-Key": key} if key else {})
+    return {"content": body, "headers": given}
+
+
+def refused_requests() -> Iterator[tuple[str, str, dict[str, object], tuple[int, ...]]]:
+    """Yield requests that must be refused, with their expected statuses."""
+    pair = b'{"source": "refused", "target": "refused"}\n'
+    plain: dict[str, object] = {"content": b"{", "headers": {"Content-Type": "application/json"}}
+    yield "POST", "/v1/pairs", lines_of(b""), (422,)
+    yield "POST", "/v1/pairs", lines_of(b"[" + pair.strip() + b"]"), (422,)
+    yield "POST", "/v1/pairs", lines_of(b"\x1f\x8b" + pair), (422,)
+    yield "POST", "/v1/pairs", lines_of(pair, **{"Content-Encoding": "gzip"}), (415,)
+    yield "POST", "/v1/pairs", {"content": pair, "headers": {"Content-Type": "text/plain"}}, (415,)
+    yield "POST", "/v1/pairs?corpus=a&corpus=b", lines_of(pair), (400,)
+    yield "POST", "/v1/pairs?unknown=1", lines_of(pair), (400,)
+    yield "POST", "/v1/pairs?languages=french", lines_of(pair), (422,)
+    yield "POST", "/v1/pairs", lines_of(pair, "k" * 5_000), (422,)
+    yield "POST", "/v1/pairs?again", {}, (422,)
+    yield "POST", "/v1/translate", plain, (422,)
+    yield "POST", "/v1/translate?best=1000", {"json": {"sentences": ["a"]}}, (422,)
+    yield "POST", "/v1/translate", {"json": {"sentences": ["a"] * 101}}, (422,)
+    yield "POST", "/v1/translate", {"json": {"sentences": "a"}}, (422,)
+    yield "POST", "/v1/align", {"json": {"pairs": [{"source": "a"}]}}, (422,)
+    yield "GET", "/v1/events?after=soon", {}, (422,)
+    yield "GET", "/v1/rules?limit=-1", {}, (422,)
+    yield "GET", "/v1/pairs/99999999999999999999", {}, (404, 422)
+    yield "GET", "/v1/pairs/-1", {}, (404, 422)
+    yield "DELETE", "/v1/pairs/987654321", {}, (404,)
+    yield "PUT", "/v1/pairs/1/links", {"json": {"fixed": [[900, 900]]}}, (404, 409)
+    yield "GET", "/v1/nothing", {}, (404,)
+    yield "PATCH", "/v1/pairs", {}, (405,)
+    yield "GET", "/v1/status", {"headers": {"Host": "grammar.example.org"}}, (400, 403, 421)
+
+
+@dataclass
+class ConnectionFeeder:
+    """Open connections that send invalid requests, or none, and hold them."""
+
+    speech: Speech
+    attacks: int = 0
+
+    def __post_init__(self) -> None:
+        self._attacks = cycle(all_attacks())
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        _, attack = next(self._attacks)
+        replace(attack, connections=min(attack.connections, CONNECTIONS)).run(daemon.port, daemon.check)
+        self.attacks += 1
+
+
+def metric(daemon: Daemon, sample: str) -> float | None:
+    """Return the value of a sample of `/metrics`, given with its labels, or None if it does not exist."""
+    text = wait_for_page(daemon, "/metrics")
+    return next((float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(sample + " ")), None)
+
+
+def page(daemon: Daemon) -> str:
+    """Return the page `/now`."""
+    return wait_for_page(daemon, "/now")
+
+
+def wait_for_page(daemon: Daemon, path: str) -> str:
+    """Return a text from the daemon; retry if an attack has taken the connections."""
+
+    def answered() -> httpx2.Response | None:
+        daemon.check()
+        answer = daemon.get(path)
+        return answer if answer is not None and answer.status_code == 200 else None
+
+    text: str = wait_until(answered, f"{path} is answered").text
+    return text
