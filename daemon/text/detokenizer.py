@@ -23,7 +23,8 @@ _CLOSERS = {
 """Closing quotation marks by opening mark."""
 _OPENERS = frozenset("“‘«‹„‚")
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
-_ELISION = regex.compile(r"\p{L}['’]$", regex.V1)
+_ELISION = regex.compile(r"(?:[Qq][Uu]|[\p{L}--[aeiouàáâèéêìíîòóôùúûAEIOUÀÁÂÈÉÊÌÍÎÒÓÔÙÚÛ]])['’]$", regex.V1)
+"""Elided word such as `l'`. After a vowel the apostrophe ends a shortened word, as in Italian `un po' d'acqua`."""
 _BEGUN_EARLIER, _FAR, _OUT_OF_TURN, _OUT_OF_PLACE, _NOTHING_TO_QUOTE = 0.5, 1.0, 2.0, 2.5, 4.0
 """Costs of assignments of a straight quotation mark.
 

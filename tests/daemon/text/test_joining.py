@@ -35,9 +35,12 @@ SAME = {
         f"Où est-il{NO_BREAK}? Là-bas{NO_BREAK}!",
         f"Il dit{NO_BREAK}: «{NO_BREAK}Oui{NO_BREAK}», puis s'en va à 10:30.",
         "C’est l’été.",
+        "Jusqu'ici, quoi qu’il dise, lorsqu'elle vient.",
         f"50{NO_BREAK}% de l'eau, 5 € et (peut-être) plus…",
     ],
     "de": ["Er sagte: „Das ist gut“, und ging.", "»Ja«, sagte sie.", "Das kostet 3,50 € (ca. 4 $)."],
+    "it": ["Un po' d'acqua, un po’ d’aria.", "Di' quel che va' a dire a un'amica.", "L'arte de' Medici, dov'era."],
+    "ca": ["L'home d'aquí n'ha comprat, s'entén."],
     "es": ["¿Qué? ¡No!", "Dijo: «Sí» y se fue."],
     "sw": [
         "Nzige hao ni kama ng'e, na wanyang'anyi.",
