@@ -53,11 +53,13 @@ _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNO
 _MAX_CHARACTERS = 1 << 16
 """Maximum length of a term. Longer terms are cut. No store accepts a term of this length."""
 _NOT_TO_BE_USED = re.compile(
-    r"\W*(?:deprecated|superseded|obsolete|forbidden|prohibited|rejected|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
+    r"\W*(?:deprecated|superseded|obsolete|outdated|forbidden|prohibited|rejected"
+    r"|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
     r"(?:[ _-]?term)?(?:[ _-]?admn[ _-]?sts)?\W*",
     re.IGNORECASE,
 )
 """Value of a data category, such as `administrativeStatus`, for a term that must not be used."""
+_YES = ("true", "yes", "1")
 _MAX_STATUS_LENGTH = 100
 
 
@@ -122,6 +124,9 @@ class _Reader(xml_streams.UnitReader[Concept]):
 
     def _is_status(self, name: str) -> bool:
         """Return whether the value of the closing element marks terms that must not be used."""
+        if self._text is None and _NOT_TO_BE_USED.fullmatch(self._type):
+            # A flag such as `<termNote type="forbidden">true</termNote>`.
+            return self._value.strip().lower() in _YES
         free = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
         return not free and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 

@@ -83,7 +83,10 @@ PREFERRED = tig("annullare", '<termNote type="administrativeStatus">preferredTer
         '<termNote type="administrativeStatus">forbidden</termNote>',
         '<termNote type="normativeAuthorization">deprecatedTerm</termNote>',
         '<termNote type="temporalQualifier">obsoleteTerm</termNote>',
+        '<termNote type="temporalQualifier">outdatedTerm</termNote>',
         '<termNote type="usage"> Not recommended </termNote>',
+        '<termNote type="forbidden">true</termNote>',
+        '<descrip type="deprecated">Yes</descrip>',
         '<descrip type="Status">Forbidden</descrip>',
         '<termNote type="partOfSpeech">verb</termNote><admin type="status">obsolete</admin>',
         '<administrativeStatus xmlns="http://www.tbxinfo.net/ns/basic">supersededTerm-admn-sts</administrativeStatus>',
@@ -103,6 +106,7 @@ def test_terms_marked_as_not_to_be_used_are_rejected(tmp_path: Path, category: s
     [
         '<termNote type="administrativeStatus">preferredTerm-admn-sts</termNote>',
         '<termNote type="administrativeStatus">admittedTerm-admn-sts</termNote>',
+        '<termNote type="forbidden">false</termNote>',
         "<note>deprecated</note>",
         '<descrip type="definition">obsolete</descrip>',
         '<termNote type="usageNote">not deprecated any more</termNote>',
