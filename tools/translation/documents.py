@@ -146,6 +146,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
         if _has_no_words(pieces, k, after, partner, made.text):
             attached.append(TagPair("".join(one.written for one in pieces[k:after]), "", at, at))
             around.append(attached[-1])
+            tagged |= piece.kind == _OPEN
             k = after
             continue
         if piece.kind == _TEXT:

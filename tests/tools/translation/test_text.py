@@ -283,6 +283,8 @@ def test_html_is_translated_to_html(texts: TextTranslator, source: str, target: 
         ("La maison.<sup><a href='#n'>3</a></sup> Elle", "The house.<sup><a href='#n'>3</a></sup> She"),
         ("La maison.<a href='#n'><sup>3</sup></a> Elle", "The house.<a href='#n'><sup>3</sup></a> She"),
         ("<sup>1</sup> La maison. <sup>2</sup>Elle", "<sup>1</sup> The house. <sup>2</sup>She"),
+        ("Elle vient.<sup>1</sup>La maison", "She come.<sup>1</sup> The house"),
+        ("Elle vient.<sup><a>[2]</a></sup>La maison", "She come.<sup><a>[2]</a></sup> The house"),
         ("<sup>1</sup>", "<sup>1</sup>"),
         ("Elle.<sup>a</sup> La maison", "She.<sup>a</sup> The house"),
     ],
