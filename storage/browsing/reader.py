@@ -33,8 +33,7 @@ from hierogram.storage.records import Settings
 
 _STEPS_PER_CHECK = 20_000
 """Steps of SQLite's virtual machine between two checks of the time limit: less than a millisecond."""
-_CACHE_MB = 64
-_MAPPED_BYTES = 1 << 30
+_CACHE_MB = 16
 
 
 def make_reading_engine(url: URL) -> Engine:
@@ -50,7 +49,8 @@ def make_reading_engine(url: URL) -> Engine:
 
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     assert isinstance(connection, sqlite3.Connection)
-    for pragma in ("query_only=ON", f"cache_size={-1024 * _CACHE_MB}", f"mmap_size={_MAPPED_BYTES}"):
+    # The file is not mapped: if it is truncated during a read, the system would kill the process with SIGBUS.
+    for pragma in ("query_only=ON", f"cache_size={-1024 * _CACHE_MB}", "mmap_size=0"):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
     connection.set_authorizer(_authorize)
