@@ -260,15 +260,15 @@ class _RequestHandlers:
     def _detections(self, text: str) -> list[dict[str, Any]]:
         return [{"confidence": round(100 * sure, 1), "language": code} for code, sure in self._translator.detect(text)]
 
-    async def detect(self, _request: Request, values: Values) -> Response:
-        """Handle POST /detect."""
+    async def detect(self, request: Request, values: Values) -> Response:
+        """Handle POST /detect. The first request of a store of word parts counts its words, like a translation."""
         text = _required_text(values, "q")
 
         def work() -> object:
             self.languages()
             return self._detections(text)
 
-        return await self.in_thread(work)
+        return JSONResponse(await self._threads.translations.run(work, request))
 
     async def suggest(self, _request: Request, values: Values) -> Response:
         """Handle POST /suggest, which stores a corrected translation."""

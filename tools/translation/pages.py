@@ -107,13 +107,18 @@ def translation_routes(
 
     @router.get("/translate/near")
     @router.get("/translate/near.json")
-    def near_pairs(request: Request) -> Response:
+    async def near_pairs(request: Request) -> Response:
         """Return the stored pairs most similar to a text."""
+        typed = texts(request, "q").get("q", "")
+        # The first use of the translator reads the whole grammar, during which other pages need their threads.
+        content = await threads.translations.run(lambda: near(typed), request)
+        return await to_thread.run_sync(page.answer, request, "translate_near", content)
+
+    def near(typed: str) -> dict[str, Any]:
         # Imported here because translating does not need it.
         from hierogram.tools.evidence.options import EvidenceOptions
         from hierogram.tools.evidence.retrieval import find_evidence
 
-        typed = texts(request, "q").get("q", "")
         translator, _ = translations.now()
         words = " ".join(translator.texts.source.tokens(typed[:MAX_LETTERS]).split()[:_WORDS])
         with page.reader.read() as transaction:
@@ -127,13 +132,12 @@ def translation_routes(
             for one in shown:
                 for name, side in zip(("source", "target"), sides, strict=True):
                     one[f"{name}_text"] = side.text_of(str(one[name]))
-            content = {
+            return {
                 "text": typed,
                 "pairs": shown,
                 "sql": transaction.statements,
                 "_back": address("/translate", q=typed),
             }
-        return page.answer(request, "translate_near", content)
 
     @router.post(_CORRECT)
     async def correct(request: Request) -> Response:

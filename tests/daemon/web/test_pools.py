@@ -17,7 +17,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
-from hierogram.tools.translation.plain_text import PlainTranslator
+from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
 
 pytestmark = pytest.mark.database("sqlite")
@@ -145,6 +145,24 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
         assert not endless.began.acquire(timeout=0.2)
         refused = [one for one in held if b"too many translations are waiting" in received_so_far(one)]
         assert len(refused) == 60 - 2 - 16
+
+
+@pytest.mark.slow
+def test_requests_that_wait_for_the_grammar_do_not_block_pages(
+    start: Callable[..., Running], endless: Endless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FollowedGrammar, "now", endless.translate)
+    monkeypatch.setattr(PlainTranslator, "detect", endless.translate)
+    running = start()
+    requests = request("GET", "/translate/near?q=la"), request("POST", "/detect", {"q": "la"})
+    with ExitStack() as stack:
+        for number in range(12):
+            stack.enter_context(running.connected()).sendall(requests[number % 2])
+        for _ in range(2):
+            assert endless.began.acquire(timeout=20)
+        ask_pages(running)
+    for _ in range(2):
+        assert endless.ended.acquire(timeout=10)
 
 
 def received_so_far(connection: socket.socket) -> bytes:
