@@ -24,7 +24,7 @@ from hierogram.daemon.serving.service import warm_up
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
-COMMAND = (sys.executable, "-m", "hierogram.daemon.cli.main")
+COMMAND = (sys.executable, "-m", "hierogram")
 PATIENCE = 300.0
 """Timeout in seconds for any single step on a busy machine."""
 WHILE_IT_IS_KILLED = float("inf")
