@@ -198,7 +198,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "positive[variable] = trials.total(positive) > 0",
         "positive[variable] = False",
-        (_START, "-k", "taken_in_again"),
+        (_START, "-k", "added_back"),
     ),
     Fault(
         "the second start is the last exchange",
@@ -233,7 +233,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "/ (1 - share) ** 2",
         "/ (1 - share) ** 0",
-        (_AVERAGES, "-k", "leave_out"),
+        (_AVERAGES, "-k", "share_they_omit"),
     ),
     Fault(
         "coverage is estimated from a selection's own derivations",
@@ -261,7 +261,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "np.sqrt(kept * spread + (1 - kept) * chance)",
         "np.sqrt(chance)",
-        (_AVERAGES, "-k", "leave_out"),
+        (_AVERAGES, "-k", "share_they_omit"),
     ),
     Fault(
         "the covered weight is taken for the total",
@@ -426,7 +426,7 @@ CHART_FAULTS = (
         "scores/scorer.py",
         "weights[EXPANDED - 1] - classifiers.prior[side]",
         "weights[EXPANDED - 1]",
-        (_MISFITS, "-k", "taught"),
+        (_MISFITS, "-k", "predicts"),
     ),
     Fault(
         "a short sentence has no word replaced",

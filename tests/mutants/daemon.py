@@ -337,7 +337,14 @@ DAEMON_FAULTS = (
         "tools/scores/scoring.py",
         "for score in some], [score.log_probability for score in some])",
         "for score in some], [score.evidence for score in some])",
-        ("tests/tools/scores/test_scores.py", "-k", "sqlite and usual"),
+        ("tests/tools/scores/test_scores.py", "-k", "sqlite and baseline"),
+    ),
+    Fault(
+        "the last pairs are drawn as examples more often",
+        "tools/scores/learned_counts.py",
+        "else int(random.integers(done))",
+        "else int(random.integers(_EXAMPLES))",
+        ("tests/tools/scores/test_scores.py", "-k", "examples_are_drawn"),
     ),
     Fault(
         "rules of new pairs wait for a full reload",
@@ -422,14 +429,14 @@ DAEMON_FAULTS = (
         "daemon/serving/supervision.py",
         "ages[name] <= timeout_seconds",
         "ages[name] >= 0",
-        (_SUPERVISION, "-k", "stands_still"),
+        (_SUPERVISION, "-k", "stalled"),
     ),
     Fault(
         "a loop without a heartbeat is waited for",
         "daemon/serving/supervision.py",
         "if kept.heartbeat.age > self._patience.stall_seconds:",
         "if kept.heartbeat.age < 0:",
-        (_SUPERVISION, "-k", "stands_still"),
+        (_SUPERVISION, "-k", "stalled"),
     ),
     Fault(
         "earlier failures still count after a good round",
@@ -485,7 +492,7 @@ DAEMON_FAULTS = (
         "storage/worker_process.py",
         "if time.monotonic() - last_progress > self._silent:",
         "if time.monotonic() - last_progress > 0:",
-        ("tests/storage/test_child.py", "-k", "stands_still"),
+        ("tests/storage/test_child.py", "-k", "stalled_work"),
     ),
     # Workers.
     Fault(

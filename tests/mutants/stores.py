@@ -147,7 +147,7 @@ STORE_FAULTS = (
         "storage/database/leases.py",
         "                if lease is None or lease.token != self._lease:\n",
         "                if lease is None:\n",
-        (_LEASES, "-k", "sqlite and (told_who_holds or not_renewed)"),
+        (_LEASES, "-k", "sqlite and (learns_who_holds or not_renewed)"),
     ),
     Fault(
         "a lease never expires",

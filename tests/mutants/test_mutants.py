@@ -4,6 +4,7 @@ The compiled kernels are mutated, not only their twins: `pytest -m mutants -n 2`
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from tests.mutants.faults import FAULTS
 ROOT = Path(__file__).parents[2]
 SAMPLERS = "samplers"
 PARTS = ("daemon", "migrations", "storage", "tools")
+_WORD = re.compile(r"\b(?!(?:and|or|not|sqlite|postgres)\b)[a-z_]{3,}\b(?!-)")
+"""Word of a selection that is part of a test's name. Parameters with numbers, such as `bhmm-0`, are not checked."""
 FAILED = 1
 """Exit code of pytest if tests ran and failed."""
 
@@ -106,3 +109,14 @@ def test_every_fault_matches_its_module() -> None:
         assert fault.right != fault.wrong
         for extreme in fault.extremes:
             assert path_of(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
+
+
+def test_every_selection_of_tests_occurs_in_their_files() -> None:
+    """A selection of a renamed test would make pytest end without a test, which is not a noticed fault."""
+    for fault in FAULTS:
+        paths = [ROOT / name.partition("::")[0] for name in fault.tests if name.startswith("tests/")]
+        files = [file for path in paths for file in ([path] if path.suffix else sorted(path.rglob("*.py")))]
+        text = "\n".join(file.read_text() for file in files).lower()
+        chosen = fault.tests[fault.tests.index("-k") + 1] if "-k" in fault.tests else ""
+        for word in _WORD.findall(chosen.lower()):
+            assert word in text, f"{fault.name}: no test of {', '.join(fault.tests)} has {word!r}"

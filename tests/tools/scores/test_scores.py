@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 from tests.daemon.conftest import LINES, QUICK, Run, teach
+from tests.daemon.learning.stores import fill, some_pairs
 
+from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.samplers.charts.dense import PairPiece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
@@ -22,6 +24,7 @@ from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.scores import learned_counts
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
 from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, make_baseline, scored_texts
 
@@ -330,3 +333,15 @@ def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str)
     first = json.loads(output[0])
     word = first["target"].split()[first["target_misfit"]["position"]]
     assert f"{word} {first['target_misfit']['log_odds']:.1f}" in table
+
+
+@pytest.mark.database("sqlite")
+def test_examples_are_drawn_from_all_pairs_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_counts, "_EXAMPLES", 100)
+    with open_store(f"sqlite:///{tmp_path / 's.db'}", create=True, settings=QUICK) as store:
+        fill(store, some_pairs(400))
+        learn(store, sweeps=1)
+        drawn = [row.id for row in LearnedCounts(store, lambda *_: None).examples]
+    assert len(set(drawn)) == 100
+    # Four standard deviations of the number of pairs of the first half.
+    assert sum(number <= 200 for number in drawn) == pytest.approx(50, abs=17)
